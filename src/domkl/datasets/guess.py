@@ -226,10 +226,13 @@ class _Guesser:
         columns = self._columns(kinds, time)
         numbers = {name: self.present[name] for name, kind in kinds.items() if kind == "number"}
         self.notes += mark_notes(numbers, self.decimal)
-        views = tuple(self._view(name, kinds[name], columns) for name in self.table if with_views)
+        views = []
+        for name, whole in self.table.items() if with_views else ():
+            found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole)
+            views.append(view(name, whole, found, kinds[name], columns, self.why.get(name, "")))
         if not columns.features:
             self._problem("no column is left as a feature", "drop fewer columns or add one")
-        return Guess(columns, views, tuple(self.problems), tuple(self.notes), bool(self.given.time))
+        return Guess(columns, tuple(views), tuple(self.problems), tuple(self.notes), bool(self.given.time))
 
     def _problem(self, fact: str, remedy: str) -> None:
         self.problems.append((fact, remedy))
@@ -264,7 +267,8 @@ class _Guesser:
 
     def _seen(self, name: str, found: list[Any]) -> str:
         types = set(map(type, found))
-        if types == {bool} or _share(found, _is_truth) == 1:
+        words = {cell.strip().lower() for cell in found if isinstance(cell, str)}
+        if types <= {bool, str} and words <= cells.TRUE | cells.FALSE:
             return "boolean"
         if all(issubclass(kind, (datetime, date, np.datetime64)) for kind in types):
             return "time:iso"
@@ -278,7 +282,9 @@ class _Guesser:
         order = self._order(name)
         if order is not None and _share(found, lambda cell: cells.is_time(cell, order)) >= ENOUGH:
             return f"time:{self._unambiguous(name, order) or 'iso'}"
-        return self._words(name)
+        self._refuse_thousands(name)
+        values, rows = self._classes(name), len(self.table[name])
+        return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= rows + 2 else "text"
 
     def _order(self, name: str) -> str | None:
         """How times are written, from some cells or, if these do not tell, from all."""
@@ -324,11 +330,6 @@ class _Guesser:
             )
         return order or ""
 
-    def _words(self, name: str) -> str:
-        self._refuse_thousands(name)
-        values, rows = self._classes(name), len(self.table[name])
-        return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= rows + 2 else "text"
-
     def _refuse_thousands(self, name: str) -> None:
         """A problem where a column would be text because of commas in its numbers."""
         given, found = self.given, self.present[name]
@@ -361,9 +362,11 @@ class _Guesser:
             return dataclasses.replace(given, decimal=self.decimal, labels=self._labels(kinds))
         for name in time[:1]:
             kinds[name] = kinds.get(name) or "time:iso"
-        features = given.features or self._features(kinds, time)
+        out = {given.target, given.learner, *given.drop, *time[1:]}
+        features = given.features or tuple(name for name in self.table if name not in out and kinds[name])
         used = {name: kinds[name] for name in (*features, *time[:1]) if kinds.get(name)}
-        categories = {name: self._values(name) for name in features if kinds.get(name) == "category"}
+        named = [name for name in features if kinds.get(name) == "category"]
+        categories = {name: given.categories.get(name) or self._classes(name) for name in named}
         return dataclasses.replace(
             given,
             features=tuple(name for name in features if name in self.table),
@@ -375,13 +378,6 @@ class _Guesser:
             decimal=self.decimal,
             calendar=self._calendar(time, kinds),
         )
-
-    def _features(self, kinds: Mapping[str, str], time: tuple[str, ...]) -> tuple[str, ...]:
-        out = {self.given.target, self.given.learner, *self.given.drop, *time[1:]}
-        return tuple(name for name in self.table if name not in out and kinds[name])
-
-    def _values(self, name: str) -> tuple[str, ...]:
-        return self.given.categories.get(name) or self._classes(name)
 
     def _labels(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
         """The classes of the target, if it has some; a problem if they are not two."""
@@ -409,11 +405,6 @@ class _Guesser:
         remedy = "predict one against the rest with --class NAME (positive in a file or Python)"
         return f"{fact}; expected two", remedy
 
-    def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
-        whole = self.table[name]
-        found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole)
-        return view(name, whole, found, kind, columns, self.why.get(name, ""))
-
     def _calendar(self, time: tuple[str, ...], kinds: Mapping[str, str]) -> tuple[str, ...]:
         """Without the hour where all times are whole days."""
         times = [name for name, kind in kinds.items() if kind.startswith("time")]
@@ -425,12 +416,6 @@ class _Guesser:
 
 def _share(found: Sequence[Any], good: Any) -> float:
     return sum(map(bool, map(good, found))) / len(found) if found else 0.0
-
-
-def _is_truth(cell: Any) -> bool:
-    return isinstance(cell, bool) or (
-        isinstance(cell, str) and cell.strip().lower() in cells.TRUE | cells.FALSE
-    )
 
 
 def _is_day(cell: Any) -> bool:
