@@ -113,11 +113,8 @@ class Ghosts:
     def share(self, *values: Array) -> tuple[Array, ...]:
         """Each array with the ghosts' rows below: (own, ...) -> (own + ghosts, ...)."""
         wholes = tuple(np.empty((self.J, *v.shape[1:]), v.dtype) for v in values)
-        under_way = [
-            self.comm.Irecv(whole[b.theirs], b.rank, k)
-            for k, whole in enumerate(wholes)
-            for b in self.borders
-        ]
+        wanted = [(whole[b.theirs], b.rank, k) for k, whole in enumerate(wholes) for b in self.borders]
+        under_way = [self.comm.Irecv(*each) for each in wanted]
         given = [(v.take(b.mine, axis=0), b.rank, k) for k, v in enumerate(values) for b in self.borders]
         under_way += [self.comm.Isend(*each) for each in given]
         for whole, v in zip(wholes, values, strict=True):

@@ -410,22 +410,18 @@ def settings_words(facts: Document) -> dict[str, str]:
     """What was run: the experiment, and every setting of the model by its name in files."""
     known = {name: facts[name] for name in ("kernels", "loss", "reg") if facts[name]}
     model, used, sent = {**facts["model"], **known}, facts["rates"], facts["sent"]
+    links = [f"{a} – {b}" for a, b in facts["graph"]["edges"]]
+    listed = ": " + ", ".join(links) if 0 < len(links) <= MOST_LINKS else ""
     return {
         "Experiment": facts["experiment"],
         "Data": f"{facts['dataset']}, {plural(facts['rounds'], 'round')} for each learner",
         "Delay": f"{plural(facts['delay'], 'round')} until a label is known" if facts["delay"] else "none",
-        "Network": _network_words(facts["graph"]),
+        "Network": f"{facts['graph']['name']}, {plural(len(links), 'link')}{listed}",
         "Model": model.pop("kind"),
         **{name.capitalize(): _value(value) for name, value in model.items()},
         **({"Rates used": _value(used)} if used else {}),
         **({"Sent": f"{number(sent)} values to each neighbour in a round, on average"} if sent else {}),
     }
-
-
-def _network_words(graph: Document) -> str:
-    links = [f"{a} – {b}" for a, b in graph["edges"]]
-    listed = ": " + ", ".join(links) if 0 < len(links) <= MOST_LINKS else ""
-    return f"{graph['name']}, {plural(len(links), 'link')}{listed}"
 
 
 def _value(value: Any) -> str:
@@ -445,8 +441,11 @@ def glossary(facts: Document) -> dict[str, str]:
     alone = {"alone": ALONE_WORDS} if has_neighbours(facts) else {}
     methods = ["OMKL", *(["best kernel"] if has_kernels(facts) else [])]
     shown = [name for name in (*methods, *facts["network"]["baselines"]) if name in METHODS]
-    sigma2 = {"σ²": _sigma2(facts["kernels"])} if has_kernels(facts) else {}
     others = {name: METHODS[name] for name in shown}
+    width = "kernel width: small follows fine detail, large only broad trends"
+    frequency = "kernel frequency: large follows fine detail, small broad trends"
+    reads = has_kernels(facts) and facts["kernels"]["read_as"] == "frequency"
+    sigma2 = {"σ²": frequency if reads else width} if has_kernels(facts) else {}
     return {**_measures(facts), kind: METHODS[kind], **alone, **others, **sigma2}
 
 
@@ -464,9 +463,3 @@ def _measures(facts: Document) -> dict[str, str]:
     if has_neighbours(facts):
         found["CV"] = "consensus violation: mean squared difference to neighbours' predictions"
     return found
-
-
-def _sigma2(kernels: Document) -> str:
-    if kernels["read_as"] == "frequency":
-        return "kernel frequency: large follows fine detail, small broad trends"
-    return "kernel width: small follows fine detail, large only broad trends"
