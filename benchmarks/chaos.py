@@ -87,7 +87,6 @@ SCENARIOS: dict[str, tuple[str, Callable[[pathlib.Path], Facts]]] = {
     "clock": ("clock set back by a day, SIGKILL", lambda folder: machines.clock_jumps(folder, ZENOH)),
     "duplicate": ("a second agent of the same name", lambda folder: machines.duplicate_name(folder, ZENOH)),
     "slow-clients": ("50 clients, a byte a second", lambda folder: machines.slow_clients(folder, ZENOH)),
-    "upgrade": ("files of the version before", lambda folder: machines.upgraded(folder, ZENOH)),
 }
 
 

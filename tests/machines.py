@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import os
 import pathlib
-import shutil
 import signal
 import socket
 import subprocess
@@ -20,21 +18,10 @@ import urllib.request
 import faults
 import netns
 from brokers import free_ports
-from domkl.agent import checkpoint
 from domkl.lab import fleet
-from domkl.learner import schema
 
 #: A day, as libfaketime takes it.
 YESTERDAY = "-1d"
-
-
-@functools.cache
-def mountable():
-    """Why no small disks can be made here; None if they can."""
-    if os.geteuid() != 0 or shutil.which("mount") is None:
-        return "a disk of a few hundred kB needs root and mount"
-    done = subprocess.run(["unshare", "-m", "true"], capture_output=True)
-    return None if done.returncode == 0 else "file systems cannot be mounted here"
 
 
 @contextlib.contextmanager
@@ -193,21 +180,6 @@ def _answer(port):
         return float("inf")
 
 
-def upgraded(folder, transport, T=6000):
-    """A learner is stopped, its files become those of the version before, and it starts again on them."""
-    experiment, source = faults.made(3, T)
-    names = fleet.lay_out(folder, experiment, source, transport, faults.sections(every=20))
-    with fleet.Fleet(folder, names) as net:
-        net.start()
-        faults.wait_for_rounds(net, names[0], T // 4)
-        net.signal(names[0], signal.SIGTERM)
-        net.processes[names[0]].wait(20)
-        version = downgrade(folder / f"{names[0]}.ckpt")
-        net.start(names[0])
-        net.wait(120)
-        return {"from_version": version, **faults.judged(net, experiment, source)}
-
-
 def flapping(folder, kind="zenoh", every=2.0, seconds=40.0, pause=0.05):
     """The link between two learners is cut and healed again and again, under TLS."""
     rounds = round((seconds + 10.0) / pause)
@@ -229,18 +201,3 @@ def flapping(folder, kind="zenoh", every=2.0, seconds=40.0, pause=0.05):
         for thread in feeds:
             thread.join()
     return {"flaps": flaps, **facts}
-
-
-def downgrade(directory):
-    """Write an agent's newest checkpoint as the version before would have; returns that version."""
-    found = checkpoint.load(directory)
-    state = schema.read("agent", found.arrays, found.meta["agent"])
-    kept = {name: value for name, value in state.items() if name != "starts"}
-    older = schema.VERSIONS["agent"] - 1
-    arrays, about = schema.document("agent", {**kept, "incarnation": time.time_ns()})
-    learner = {name: value for name, value in found.arrays.items() if not name.startswith("agent")}
-    meta = {**found.meta, "agent": {**about, "version": older}}
-    for path in directory.glob("round-*"):
-        path.unlink()
-    checkpoint.save(directory, found.round, {**learner, **arrays}, meta, sync=False)
-    return older

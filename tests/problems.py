@@ -132,8 +132,3 @@ def online(graph, d, **settings):
 
     network = {} if graph is None else {"graph": domkl.graph.as_graph(graph)}
     return OnlineRows(domkl.Auto(**{"size": 160, **settings}), d, **network)
-
-
-def taught_alone(model, X, y):
-    """What one device predicts of a stream (T, d), each before its label is learnt. (T,)"""
-    return taught(model, X[:, None], y[:, None]).reshape(-1)

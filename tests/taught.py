@@ -7,7 +7,6 @@ import numpy as np
 
 import domkl
 import problems
-from domkl.faces.online import OnlineRows
 from domkl.learner import handed
 
 D = 3
@@ -43,14 +42,6 @@ def taught_in_river(kind, T=300, classify=False, model=None):
     X, y = samples(T, classify=classify)
     for x, label in zip(rows(X), y.tolist(), strict=True):
         made.learn_one(x, label)
-    return made
-
-
-def taught_online(T=300, model=MODELS["auto"]):
-    made = OnlineRows(model, D)
-    X, y = samples(T)
-    for x, label in zip(X, y, strict=True):
-        made.learn(x[None], label[None, None])
     return made
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import math
 import subprocess
@@ -61,6 +62,18 @@ def test_each_lead_is_forecast_and_learnt():
     assert (last["lead"], last["y_hat"]) == ("1h", last["forecast"][0]["y_hat"])
     for k, point in enumerate(last["forecast"], 1):
         assert abs(point["y_hat"] - daily(24 * 12 - 1 + k)) < 0.5
+
+
+def test_an_absurd_target_is_refused_and_changes_no_forecast():
+    async def odd():
+        async for reading in hours(0, 100):
+            yield dataclasses.replace(reading, y=1e9) if reading.index == 90 else reading
+
+    out = []
+    agent = Agent(given(), stream=odd(), out=out.append)
+    asyncio.run(asyncio.wait_for(agent.run(), 60))
+    assert max(point["y_hat"] for each in out[90:] for point in each["forecast"]) < 40
+    assert agent.metrics()["readings_refused"] == {"absurd": 1}
 
 
 def test_forecasts_that_wait_for_labels_survive_a_restart(tmp_path):

@@ -106,11 +106,13 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(here, caps
 
 
 def test_run_takes_the_second_order_step(here, capsys):
-    given = ["--model", "paper", "--step", "newton", "--memory", "40", "--no-report"]
+    given = ["--model", "paper", "--step", "newton", "--memory", "40", "--D", "8", "--no-report"]
     document = run_json(capsys, "run", "--rounds", "60", *given)
     assert (document["model"]["step"], document["model"]["memory"]) == ("newton", 40.0)
     data = domkl.datasets.load_stations(6)
-    model = dataclasses.replace(experiment.load("three-stations").paper, step="newton", memory=40)
+    paper = experiment.load("three-stations").paper
+    small = dataclasses.replace(paper.kernels or domkl.KernelSpec(), D=8)
+    model = dataclasses.replace(paper, step="newton", memory=40, kernels=small)
     run = domkl.simulate(data.X[:, :60], data.y[:, :60], "complete", model=model, delay=data.delay)
     assert [learner["mse"] for learner in document["learners"]] == (document["scale"] * run.mse).tolist()
 

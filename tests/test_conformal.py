@@ -21,13 +21,14 @@ def test_bounds_of_a_run_are_calibrated_whatever_the_model(model, delay):
     assert (np.abs(((low <= y) & (y <= high))[:, 100:].mean(1) - 0.8) < 0.06).all()
 
 
-def test_bounds_use_no_label_before_it_is_known():
+@pytest.mark.parametrize("inputs", [None, np.random.default_rng(1).standard_normal((2, 60, 3))])
+def test_bounds_use_no_label_before_it_is_known(inputs):
     rng, delay = np.random.default_rng(0), 3
     y_hat, y = rng.standard_normal((2, 60)), rng.standard_normal((2, 60))
-    low, _ = conformal.bounds(y_hat, y, 0.5, delay)
+    low, _ = conformal.bounds(y_hat, y, 0.5, delay, inputs)
     other = y.copy()
     other[:, 40:] = 99.0
-    changed, _ = conformal.bounds(y_hat, other, 0.5, delay)
+    changed, _ = conformal.bounds(y_hat, other, 0.5, delay, inputs)
     np.testing.assert_array_equal(changed[:, : 41 + delay], low[:, : 41 + delay])
     assert (changed[:, 48:] != low[:, 48:]).any()
 
@@ -39,8 +40,22 @@ def test_bounds_are_those_that_a_model_gives():
         found.append(model.interval(x, 0.7))
         y_hat.append(model.predict(x))
         model.learn(x, label)
-    low, high = conformal.bounds([y_hat], y, 0.7)
+    low, high = conformal.bounds([y_hat], y, 0.7, X=X)
     np.testing.assert_array_equal(np.transpose(found), [low[0], high[0]])
+
+
+def test_bounds_follow_a_state_that_an_input_tells():
+    """While a machine runs there is six times as much noise: constant bounds hold 100 and 80 % then."""
+    rng = np.random.default_rng(0)
+    X, model, inside = rng.uniform(size=(1500, 2)), domkl.DOMKL(model=domkl.Auto(size=40)), []
+    X[:, 1] = np.cumsum(rng.uniform(size=1500) < 1 / 40) % 2
+    y = 10 * X[:, 0] + (0.5 + 2.5 * X[:, 1]) * rng.standard_normal(1500)
+    for x, label in zip(X, y, strict=True):
+        low, high = model.interval(x, 0.9)
+        inside.append(low <= label <= high)
+        model.learn(x, label)
+    for state in (0, 1):
+        assert abs(np.mean(np.array(inside[400:])[X[400:, 1] == state]) - 0.9) < 0.05
 
 
 def test_an_error_grows_old():

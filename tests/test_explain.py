@@ -169,3 +169,25 @@ def test_river_and_scikit_learn_give_the_same_answers():
     assert other.explain(X[:2]).shape == (2, 3)
     with pytest.raises(InputError, match="coverage is 2"):
         other.predict_interval(X[:1], 2)
+
+
+def test_effects_of_categories_and_times_are_what_swapping_really_does():
+    rng, rows = np.random.default_rng(0), []
+    for n in range(900):
+        store, when = "ABC"[n % 3], np.datetime64("2024-01-01") + np.timedelta64(420 * n, "m")
+        y = 20 * (store == "A") + 8 * np.sin(2 * np.pi * 7 * n / 24) + rng.standard_normal()
+        rows.append({"store": store, "when": str(when), "hot": float(rng.uniform()), "y": y})
+    table = domkl.datasets.read_table(rows, target="y")
+    model = domkl.DOMKL(model=domkl.Auto(size=100))
+    for x, y in zip(table.X, table.y, strict=True):
+        model.learn(x, y)
+    model.about = About(table.feature_names, "y", "", table.columns)
+    found, predict = model.explain(), model._learning.as_function()[0]
+    before, swapped = predict(table.X), []
+    for group in model.about.groups(table.X.shape[1])[1]:
+        other = table.X.copy()
+        other[:, group] = table.X[rng.permutation(900)][:, group]
+        swapped.append(np.sqrt(np.mean((predict(other) - before) ** 2)))
+    assert found.names == ("store", "when", "hot")
+    np.testing.assert_allclose(found.effect[:2], swapped[:2], rtol=0.2)
+    assert found.effect[2] < 0.2 * found.effect[1]

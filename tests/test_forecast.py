@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -102,6 +105,30 @@ def test_bounds_hold_what_they_should_in_each_state():
             assert abs(inside[state].mean() - level) < 0.05
             width = (high - low)[0, 500:-6, h]
             assert width[~state].mean() < 0.3 * width[state].mean()
+
+
+def test_bounds_follow_a_state_that_an_input_tells():
+    """While a machine runs there is six times as much noise."""
+    rng, t = np.random.default_rng(0), np.arange(1500)
+    runs = np.cumsum(rng.uniform(size=len(t)) < 1 / 40) % 2 == 1
+    y = 50 + 10 * np.sin(2 * np.pi * t / 24) + np.where(runs, 6, 1) * rng.standard_normal(len(t))
+    found = run(HOUR * t, runs[None, :, None].astype(float), y[None], "1h", levels=(0.9,)).ahead
+    low, high = found.bounds[0.9]
+    inside = ((low <= found.y) & (found.y <= high))[0, 500:-1, 0]
+    for state in (False, True):
+        assert abs(inside[runs[500:-1] == state].mean() - 0.9) < 0.05
+
+
+def test_absurd_readings_are_none_and_a_level_that_moved_is_soon_learnt():
+    times, X, y = series(300)
+    spoilt, gone, moved = y.copy(), y.copy(), y.copy()
+    spoilt[0, 200:202], gone[0, 200:202] = (1e9, -1e9), np.nan
+    found = run(times, X, spoilt)
+    np.testing.assert_array_equal(found.y_hat, run(times, X, gone).y_hat)
+    assert found.ahead.rows.devices[0].doubt.absurd == 2
+    moved[0, 200:] += 20_000
+    late = run(times, X, moved, "1h").y_hat[0, 210:, 0]
+    assert abs(late - moved[0, 210:]).mean() < 1000
 
 
 def test_a_limit_is_kept_and_only_found_where_it_is_one():
@@ -238,3 +265,8 @@ def test_a_raw_file_becomes_its_next_hours_with_bounds(tmp_path, capsys):
     capsys.readouterr()
     assert cli.main(["predict", str(tmp_path / "r" / "model.domkl")]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == rows
+    page = (tmp_path / "r" / "index.html").read_text()
+    shown = json.loads(re.search(r"const shown = (.*);", page)[1])["learners"][0]["columns"]
+    assert shown[1][-3:] == [None] * 3  # beyond now there are forecasts alone
+    np.testing.assert_allclose(shown[2][-3:], [float(row.split(",")[2]) for row in rows], rtol=1e-3)
+    assert all(f'<th scope="row" class="left">{h}h</th>' in page for h in (1, 2, 3))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
 import domkl
-from domkl import Auto, KernelSpec, Paper
+from domkl import Auto, KernelSpec, Paper, cli
 from domkl.base.errors import DataError, InputError
 from domkl.datasets import Table
 from domkl.lab import trial
@@ -156,3 +157,26 @@ def test_values_that_cannot_be_computed_with_are_refused_with_their_column():
     X[:2, 1] = 1e308, -1e308
     with pytest.raises(DataError, match=r"t, column 'b': values from -1e\+308 to 1e\+308 cannot"):
         streams(dataclasses.replace(table, X=X))
+
+
+def test_a_column_says_when_the_target_was_known(tmp_path, capsys):
+    """Blocks of rows are known when the block ends: before that nothing of them is used."""
+    rng = np.random.default_rng(0)
+    x, hours = rng.uniform(size=300), np.arange(300)
+    lines = [
+        f"2024-05-{1 + t // 24:02} {t % 24:02}:00,{x[t]},{5 * x[t]},"
+        + (f"2024-05-{1 + (t // 12 * 12 + 12) // 24:02} {(t // 12 * 12 + 12) % 24:02}:00" if t % 5 else "")
+        for t in hours
+    ]
+    path = tmp_path / "late.csv"
+    path.write_text("\n".join(["when,x,y,measured", *lines]))
+    split = domkl.datasets.read_table(path, target="y", known="measured", time="when").dataset().split(1)
+    assert split.delays[0, :7].tolist() == [np.inf, 11, 10, 9, 8, np.inf, 6]
+    common = ["--data", str(path), "--target", "y", "--time", "when", "--known", "measured"]
+    assert cli.main(["run", *common, "--size", "40", "--json", "--no-report"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["network"]["rmse"] < 1.5
+    assert found["network"]["omkl_mse"] is None  # which learns labels in their order
+    for command in (["compare", *common], ["run", *common, "--alarm-rate", "0.01"]):
+        assert cli.main(command) == 2
+        assert "times of their own" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -18,7 +19,12 @@ from river import checks, datasets, metrics
 from domkl import Auto, KernelSpec, Paper, Rates, RateSpec, engines, kernels
 from domkl.base.errors import InputError
 from domkl.faces.online import OnlineRows
-from domkl.river import MultiKernelClassifier, MultiKernelMultiRegressor, MultiKernelRegressor
+from domkl.river import (
+    MultiKernelClassifier,
+    MultiKernelForecaster,
+    MultiKernelMultiRegressor,
+    MultiKernelRegressor,
+)
 
 BOTH = pytest.mark.parametrize("settings", [Auto(size=60), Paper()], ids=["auto", "paper"])
 
@@ -177,10 +183,44 @@ def test_copies_continue_with_the_same_bits(copied, settings):
     assert np.array_equal(errors(model, X[70:], y[70:]), errors(again, X[70:], y[70:]))
 
 
+def test_a_forecaster_passes_rivers_checks_and_knows_when():
+    checks.check_estimator(MultiKernelForecaster(Auto(size=16)))
+    model = MultiKernelForecaster(Auto(size=60), horizon="1h..24h", time="when")
+    for n in range(24 * 10):
+        at = datetime(2024, 1, 1) + n * timedelta(hours=1)
+        model.learn_one(10 + 5 * np.sin(2 * np.pi * n / 24), {"when": at, "v": 1.0})
+    expected = 10 + 5 * np.sin(2 * np.pi * np.arange(24) / 24)
+    assert np.abs(np.array(model.forecast(24)) - expected).max() < 1
+    assert all(y in bounds for y, bounds in zip(model.forecast(24), model.interval(24), strict=True))
+    for wrong, call in (
+        ("25 leads; expected 1 to 24", lambda: model.forecast(25)),
+        ("x has no 'when'", lambda: model.learn_one(1.0, {"v": 1.0})),
+        ("feature 'v' is a word", lambda: model.learn_one(1.0, {"when": datetime(2024, 2, 1), "v": "x"})),
+    ):
+        with pytest.raises(InputError, match=wrong):
+            call()
+
+
+@BOTH
+def test_words_times_and_gaps_are_taken_as_they_are(settings):
+    rng, model, missed = np.random.default_rng(0), MultiKernelRegressor(settings), []
+    for n in range(500):
+        city, when = ("Rome", "Oslo", "Bonn")[rng.integers(3)], datetime(2024, 1, 1) + n * timedelta(hours=1)
+        y = 5 * (city == "Rome") + 3 * np.sin(2 * np.pi * n / 24)
+        x = {"city": None if n % 50 == 0 else city, "when": when if n % 2 else when.isoformat(), "v": None}
+        missed.append(model.predict_one(x) - y)
+        model.learn_one(x, y)
+    assert np.std(missed[300:]) < 1.5  # of targets with 3.2
+    parts = model.explain_many()
+    assert set(parts) == set(model.explain_one(x)) == {"city", "when", "v"}
+    assert min(parts["city"], parts["when"]) > 0.2
+    assert pickle.loads(pickle.dumps(model)).predict_one(x) == model.predict_one(x)
+
+
 def test_text_and_labels_that_are_no_numbers_are_refused_in_one_line():
     model = MultiKernelRegressor(Paper())
-    with pytest.raises(InputError, match=r"feature 'a' is 'red'; expected a number; encode it"):
-        model.predict_one({"a": "red"})
+    with pytest.raises(InputError, match=r"feature 'a' is .*; expected a number, a word or a time"):
+        model.predict_one({"a": ["red"]})
     with pytest.raises(InputError, match=r"y is nan; expected finite numbers"):
         model.learn_one({"a": 1.0}, float("nan"))
 

@@ -447,6 +447,38 @@ def test_a_saved_model_with_a_number_that_would_fail_later_is_refused(tmp_path, 
         domkl.DOMKL.load(path)
 
 
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [(("errors", "count"), None), (("errors", "count"), 2**63), (("history", 0, 0), "x"), ("array", None)],
+)
+def test_a_checkpoint_with_a_number_that_would_fail_later_is_refused(tmp_path, path, value):
+    import asyncio
+
+    from domkl.agent import Agent, checkpoint
+
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i / 9},{i % 5}\n" for i in range(30)))
+    file, folder = tmp_path / "a.toml", tmp_path / "a.state"
+    file.write_text(
+        'inputs = 1\nmodel.size = 40\n[stream]\npath = "a.csv"\n'
+        '[checkpoint]\ndirectory = "a.state"\n[output]\npredictions = ""\n'
+    )
+    asyncio.run(Agent(configs.load(file)).run())
+    found = checkpoint.load(folder)
+    arrays, meta = dict(found.arrays), copy.deepcopy(found.meta)
+    if path == "array":
+        arrays["agent.errors.last"] = np.zeros(3)
+    else:
+        inside = meta["agent"]["state"]["fields"]
+        *outer, last = path
+        for name in outer:
+            inside = inside[name]
+            inside = inside["fields"] if isinstance(inside, dict) and "fields" in inside else inside
+        inside[last] = value
+    checkpoint.save(folder, found.round, arrays, meta, sync=False)
+    with pytest.raises(DataError):
+        Agent(configs.load(file))
+
+
 # What leaves is harmless, and leaves once
 
 
@@ -476,12 +508,12 @@ def test_a_name_is_no_formula_in_a_csv_file():
 
 def test_the_predictions_of_a_learner_called_like_a_formula(tmp_path):
     path = tmp_path / "a.csv"
-    rows = [f"{name},{t},{t % 7}" for t in range(60) for name in ("=HYPERLINK(1)", "b")]
+    rows = [f"{name},{t},{t % 7}" for t in range(20) for name in ("=HYPERLINK(1)", "b")]
     path.write_text("\n".join(["site,x,y", *rows]) + "\n")
-    out = tmp_path / "out"
-    options = ["--target", "y", "--learner-column", "site", "--out", str(out), "--no-open"]
-    assert main(["run", "--data", str(path), *options[:-1]]) == 0
-    text = (out / "predictions.csv").read_text()
+    out = tmp_path / "out.csv"
+    options = ["--target", "y", "--learner-column", "site", "--no-report", "--size", "40"]
+    assert main(["run", "--data", str(path), *options, "--predictions", str(out)]) == 0
+    text = out.read_text()
     assert "\n'=HYPERLINK(1),0," in text
     assert "\n=HYPERLINK" not in text
 
@@ -551,6 +583,29 @@ def test_an_agent_that_is_killed_writes_each_prediction_once(tmp_path):
         agent.wait()
     found = [json.loads(line)["index"] for line in out.read_text().splitlines()]
     assert found == [*range(700)]
+
+
+def test_a_followed_file_without_a_state_is_predicted_once_too(tmp_path):
+    import asyncio
+
+    (tmp_path / "a.csv").write_text("x,y\n" + "".join(f"{i / 9},{i % 5}\n" for i in range(30)))
+    file, out = tmp_path / "a.toml", tmp_path / "out.jsonl"
+    file.write_text(
+        'inputs = 1\nmodel.size = 40\n[stream]\npath = "a.csv"\nfollow = true\n'
+        '[checkpoint]\ndirectory = ""\n[output]\npredictions = "out.jsonl"\n'
+    )
+
+    async def run():
+        agent = domkl.agent.Agent(configs.load(file))
+        running, end = asyncio.create_task(agent.run()), time.monotonic() + 20
+        while agent.progress.samples < 30 and time.monotonic() < end:
+            await asyncio.sleep(0.01)
+        agent.stop()
+        await running
+
+    for _ in range(2):
+        asyncio.run(run())
+        assert [json.loads(line)["index"] for line in out.read_text().splitlines()] == [*range(30)]
 
 
 @pytest.mark.parametrize("round", [2**51, 2**51 + 1, 2**52 - 1])

@@ -12,8 +12,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.base import places as names
 from domkl.base.errors import DataError, Error, InputError
+from domkl.base.places import refuse_device
 from domkl.datasets.columns import Columns
 from domkl.faces.saved import About
 from domkl.learner import files, schema
@@ -174,11 +174,11 @@ def test_counts_that_cannot_be_are_refused(tmp_path, where, value):
         domkl.DOMKL.load(tmp_path / "m.domkl")
 
 
-def places(value, path=()):
+def places_of(value, path=()):
     """Where a state holds a number, a text, an array or nothing."""
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
-            yield from places(value[key], (*path, key))
+            yield from places_of(value[key], (*path, key))
     else:
         yield path
 
@@ -220,7 +220,7 @@ def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
     content = path.read_bytes()
     state = schema.read("estimator", *files.unseal(content))
     rng, tally = np.random.default_rng(0), {"refused": 0, "loaded": 0}
-    every = list(places(state))
+    every = list(places_of(state))
     for where in (every[i] for i in rng.permutation(len(every))[:60]):
         value = state
         for key in where:
@@ -263,4 +263,4 @@ def test_nothing_takes_the_place_of_a_pipe_or_a_device(tmp_path):
         one.save(tmp_path / "pipe")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     with pytest.raises(OSError, match="it is a device or a pipe"):
-        names.refuse_device("/dev/stdout")
+        refuse_device("/dev/stdout")

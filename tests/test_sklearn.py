@@ -11,11 +11,12 @@ pytest.importorskip("sklearn")
 
 from sklearn.base import clone
 from sklearn.datasets import make_blobs
+from sklearn.model_selection import GridSearchCV, TimeSeriesSplit, cross_val_score
 from sklearn.utils import estimator_checks
 
 from domkl import Auto, KernelSpec, Paper, Rates
 from domkl.base.errors import InputError
-from domkl.sklearn import MultiKernelClassifier, MultiKernelRegressor
+from domkl.sklearn import MultiKernelClassifier, MultiKernelForecaster, MultiKernelRegressor
 
 KINDS = pytest.mark.parametrize("kind", [MultiKernelRegressor, MultiKernelClassifier])
 BOTH = pytest.mark.parametrize("settings", [Auto(size=100), Paper()], ids=["auto", "paper"])
@@ -51,7 +52,8 @@ def test_scikit_learns_checks_pass_without_expected_failures(kind, settings, mon
 def test_clones_copies_and_parameters_keep_the_settings(kind, settings):
     model = kind(settings, passes=2)
     copied, pickled = clone(model), pickle.loads(pickle.dumps(model))
-    assert copied.get_params() == pickled.get_params() == {"model": settings, "passes": 2}
+    given = {"model": settings, "passes": 2}
+    assert copied.get_params(deep=False) == pickled.get_params(deep=False) == given
     assert clone(copied).model == model.model
     assert model.set_params(model=Auto(size=20)).get_params()["model"] == Auto(size=20)
 
@@ -159,6 +161,49 @@ def test_several_targets_are_columns_of_y():
     model = MultiKernelRegressor(Auto(size=60)).fit(X[:200], y[:200])
     assert model.predict(X[200:]).shape == (100, 2)
     assert model.score(X[200:], y[200:]) > 0.95
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_with_words_times_and_gaps_are_taken_as_they_are(library):
+    frames, rng = pytest.importorskip(library), np.random.default_rng(0)
+    when = np.datetime64("2024-01-01T00:00:00", "ns") + np.arange(500) * np.timedelta64(1, "h")
+    city = rng.choice(["Rome", "Oslo", "Bonn"], 500)
+    y = 5 * (city == "Rome") + 3 * np.sin(2 * np.pi * np.arange(500) / 24)
+    words = [None if i % 50 == 0 else str(each) for i, each in enumerate(city)]
+    X = frames.DataFrame({"city": words, "when": when, "v": np.where(rng.random(500) > 0.1, 1.0, np.nan)})
+    model = MultiKernelRegressor(Auto(size=60)).fit(X[:400], y[:400])
+    assert model.score(X[400:], y[400:]) > 0.9
+    assert [*model.feature_names_in_] == ["city", "when", "v"]
+    parts = model.feature_importances_
+    assert parts.shape == (3,)
+    assert parts[:2].min() > 0.2
+    assert model.explain(X[400:402]).shape == (2, 3)
+    with pytest.raises(ValueError, match="Feature names must be in the same order"):
+        model.predict(X[["when", "city", "v"]])
+
+
+def test_a_series_is_forecast_and_validated_fold_by_fold():
+    frames, t = pytest.importorskip("pandas"), np.arange(24 * 14)
+    X = frames.DataFrame({"when": frames.date_range("2024-01-01", periods=len(t), freq="h"), "v": 1.0})
+    y = 10 + 5 * np.sin(2 * np.pi * t / 24)
+    model = MultiKernelForecaster(Auto(size=60), horizon="1h..24h", time="when")
+    assert cross_val_score(model, X, y, cv=TimeSeriesSplit(2, test_size=24)).min() > 0.95
+    model.fit(X[:200], y[:200]).partial_fit(X[200:300], y[200:300])
+    assert np.abs(model.predict(X[300:324]) - y[300:324]).max() < 1
+    low, high = model.predict_interval(X[300:310]).T
+    assert ((low < model.predict(X[300:310])) & (model.predict(X[300:310]) < high)).all()
+    with pytest.raises(InputError, match="X has 25 rows; expected at most 24"):
+        model.predict(X[300:325])
+    with pytest.raises(InputError, match="X has no column 'when'"):
+        model.fit(X[["v"]], y)
+
+
+def test_a_search_reaches_the_settings_of_the_model():
+    X, y = np.random.default_rng(0).random((60, 2)), np.arange(60.0)
+    found = GridSearchCV(MultiKernelRegressor(), {"model__size": [16, 20]}, cv=2).fit(X, y)
+    assert found.best_params_["model__size"] == found.best_estimator_.model.size
+    with pytest.raises(ValueError, match=r"'sise' is no setting; .* mean 'size'"):
+        MultiKernelRegressor().set_params(model__sise=3)
 
 
 def test_rows_of_weight_0_change_nothing():

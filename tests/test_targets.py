@@ -190,3 +190,47 @@ def test_a_sample_of_weight_n_counts_as_n_samples():
             rows.learn(x, s * x, [heavy if s > 0 else 1.0])
         found.append(float(rows.predict([[0.8]])[0, 0]))
     np.testing.assert_allclose(found, [-0.8, 0.0, 0.64], atol=0.25)
+
+
+def blocks(T=400, J=3, seed=0):
+    """Labels of blocks of 20 rounds are known when the block ends, and some never."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(J, T, 2))
+    delays = np.tile(19.0 - np.arange(T) % 20, (J, 1))
+    delays[rng.uniform(size=(J, T)) < 0.2] = np.inf
+    return X, np.sin(3 * X[..., 0]) + X[..., 1], delays
+
+
+def test_labels_at_times_of_their_own_are_learnt_then_and_not_sooner():
+    X, y, delays = blocks()
+    found = domkl.simulate(X, y, "path", model=MODEL, delay=delays, dtype=np.float64)
+    changed = y.copy()
+    unknown = np.arange(400) + delays >= 200  # what is not known before round 200, or never
+    changed[unknown] += 5
+    again = domkl.simulate(X, changed, "path", model=MODEL, delay=delays)
+    np.testing.assert_array_equal(found.y_hat[:, :200], again.y_hat[:, :200])
+    assert (found.y_hat[:, 201:] != again.y_hat[:, 201:]).any()
+    assert ((found.y_hat - y)[:, 200:] ** 2).mean() < 0.1 * y.var()
+    assert (found.y_hat[:, :20] == found.y_hat[0, 0]).all()  # nothing is known yet
+
+
+def test_one_delay_for_each_label_is_the_same_as_one_for_all():
+    X, y, _ = blocks(150)
+    runs = [domkl.simulate(X, y, "path", model=MODEL, delay=delay).y_hat for delay in (4, np.full(150, 4.0))]
+    np.testing.assert_allclose(*runs, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("options", "wrong"),
+    [
+        ({"delay": np.full(150, -1.0)}, "below 0, or no whole one"),
+        ({"delay": np.full(150, np.nan)}, "no label is known before the last round"),
+        ({"delay": np.zeros(7)}, "delay has shape"),
+        ({"delay": np.zeros(150), "model": domkl.Paper()}, "the model is not Auto"),
+        ({"delay": np.zeros(150), "horizon": "3 rows"}, "and no horizon"),
+    ],
+)
+def test_delays_that_cannot_be_are_refused(options, wrong):
+    X, y, _ = blocks(150)
+    with pytest.raises(InputError, match=wrong):
+        domkl.simulate(X, y, "path", **{"model": MODEL, **options})

@@ -75,6 +75,15 @@ def fed(learners=6, samples=60):
                 "via": names[1] if j == 3 else None,
             }
         )
+    for t in range(samples):
+        curve = [
+            {"lead": f"{h}min", "time": f"2026-05-01T{(t + h) // 60:02d}:{(t + h) % 60:02d}:00Z"}
+            | {"y_hat": 15.0 + h, "low": 13.0, "high": 17.0 + h}
+            for h in (1, 2, 3)
+        ]
+        now = 1e9 if t == 50 else 15.0  # no sensor measures that
+        when = f"2026-05-01T{t // 60:02d}:{t % 60:02d}:00Z"
+        feed.forecast(names[0], when, now, curve, [1.25, 1.5, math.nan], [2.5, 2.75, math.nan])
     feed.explain(names[0], samples, [["humidity", 0.9, 2.5, "rises"], [EVIL, 0.1, 0.5, ""]])
     return feed
 
@@ -120,11 +129,21 @@ def test_it_shows_what_was_fed(page):
     ):
         assert words in text, words
     assert page.run("return document.querySelectorAll('#graph .link').length") == 6
-    assert page.run("return document.querySelectorAll('.uplot canvas').length") == 2
+    assert page.run("return document.querySelectorAll('.uplot canvas').length") == 3
     assert page.run("return document.querySelectorAll('#alarms tbody tr').length") == 6
     assert page.run("return document.querySelectorAll('#weights tbody tr').length") == 2
     effects = page.run("return document.querySelector('#effects tbody tr').innerText").split()
     assert effects == ["humidity", "90", "%", "2.50", "°C", "rises"]
+
+
+def test_the_curve_goes_on_beyond_now_and_no_absurd_reading_flattens_it(page):
+    look(page, "light")
+    page.wait_for("document.querySelectorAll('#leads tbody tr').length === 3")
+    cells = page.run("return [...document.querySelector('#leads tbody tr').cells].map((e) => e.textContent)")
+    assert cells == ["1min", "2026-05-01 01:00:00", "16.0 °C", "13.0 to 18.0", "1.25", "2.50"]
+    low, high = page.run("return [ahead.plot.scales.y.min, ahead.plot.scales.y.max]")
+    assert 0 < low < 13 < 20 < high < 30
+    assert page.run("return ahead.data[2].filter((each) => each !== null).length") == 4  # from now on
 
 
 def test_what_learners_are_called_is_text(page):
@@ -169,7 +188,7 @@ def test_a_phone_does_not_scroll_sideways(page):
 def test_every_plot_has_a_table(page):
     look(page, "light")
     page.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
-    page.wait_for("document.querySelectorAll('figure details table').length === 2")
+    page.wait_for("document.querySelectorAll('figure details table').length === 3")
     heads = page.run(
         "return [...document.querySelectorAll('#samples details thead th')].map((each) => each.textContent)"
     )

@@ -1,7 +1,7 @@
 """domkl as River models: one sample at a time, dictionaries with any keys, nothing to prepare.
 
-Features may come in any order, appear later and go away; a missing one counts as its mean so far. Inputs
-and targets are scaled from the stream itself.
+Features may come in any order, appear later and go away; a missing one counts as its mean so far. They may be
+numbers, words and times. Inputs and targets are scaled from the stream itself.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
+from .datasets import cells
 from .faces import models
+from .faces.ahead import Forecasts
 from .faces.classes import Classes, classifier, hand_over, refuse_interval
 from .faces.online import Single
+from .faces.raw import RawCells
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
@@ -28,10 +32,18 @@ from .models.single import digest
 if TYPE_CHECKING:
     import pandas as pd
     from river import base
+    from river.time_series.base import Forecaster
 else:
     base = need("river.base", "river")
+    Forecaster = need("river.time_series.base", "river").Forecaster
 
-__all__ = ["AlarmDetector", "MultiKernelClassifier", "MultiKernelMultiRegressor", "MultiKernelRegressor"]
+__all__ = [
+    "AlarmDetector",
+    "MultiKernelClassifier",
+    "MultiKernelForecaster",
+    "MultiKernelMultiRegressor",
+    "MultiKernelRegressor",
+]
 
 
 class _Columns:
@@ -39,17 +51,19 @@ class _Columns:
 
     def __init__(self, grow: Callable[[Sequence[Hashable]], None]) -> None:
         self.names: list[Hashable] = []
+        self.raw = RawCells()
         self._grow = grow
         self._usual: Callable[[Mapping[Any, Any]], Any] = lambda x: None
         self._values: Any = None
         self._array = np.empty(0)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"names": self.names, "_grow": self._grow}
+        return {"names": self.names, "_grow": self._grow, "raw": self.raw}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["_grow"])  # type: ignore[misc]
         self._add(state["names"])
+        self.raw = state["raw"]
 
     def read(self, x: Mapping[Any, Any]) -> Array:
         """Its values; the same array as before if they are the same."""
@@ -66,13 +80,20 @@ class _Columns:
 
     def _unusual(self, x: Mapping[Any, Any]) -> Array:
         """Names that are new or not there, or values that are no plain numbers."""
-        self._values = None
+        self._values, x = None, self.raw.plain(x)
         known = set(self.names)
         new = sorted((name for name in x if name not in known), key=digest)
         if new:
             self._grow(new)  # first, since it may refuse them
             self._add(new)
         return np.array([_number(name, x.get(name)) for name in self.names])
+
+    def groups(self) -> dict[Hashable, list[int]]:
+        """The columns of each feature."""
+        found: dict[Hashable, list[int]] = {}
+        for i, name in enumerate(self.names):
+            found.setdefault(self.raw.group(name), []).append(i)
+        return found
 
     def _add(self, names: Sequence[Hashable]) -> None:
         self.names = [*self.names, *names]
@@ -88,9 +109,13 @@ def _number(name: Hashable, value: Any) -> float:
         return float("nan") if value is None else float(value)
     except (TypeError, ValueError):
         raise InputError(
-            f"feature {name!r} is {value!r}; expected a number; encode it, for example with "
-            "river.preprocessing.OneHotEncoder"
+            f"feature {name!r} is {checks.short(value)}; expected a number, a word or a time; leave it out"
         ) from None
+
+
+def moment(value: Any) -> Any:
+    """When: seconds, as they are, or of a datetime or a text."""
+    return value if isinstance(value, (int, float)) else cells.moment(value).seconds
 
 
 def _rows(X: pd.DataFrame) -> list[dict[Hashable, Any]]:
@@ -172,14 +197,17 @@ class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
-        return dict(zip(self._columns.names, models.mean_part([self._model]).tolist(), strict=True))
+        groups = self._columns.groups()
+        return dict(zip(groups, models.mean_part([self._model], [*groups.values()]).tolist(), strict=True))
 
     def explain_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
         """What each feature adds to the prediction of x, compared with its usual values."""
         values = self._columns.read(x)
-        found = models.explain(self._model.online, np.where(np.isinf(values), np.nan, values))
+        groups = self._columns.groups()
+        known = np.where(np.isinf(values), np.nan, values)
+        found = models.explain(self._model.online, known, [*map(str, groups)], [*groups.values()])
         assert isinstance(found, Contributions)
-        return dict(zip(self._columns.names, found.contribution.tolist(), strict=True))
+        return dict(zip(groups, found.contribution.tolist(), strict=True))
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
@@ -247,6 +275,67 @@ class MultiKernelMultiRegressor(base.MultiTargetRegressor):
         self._model.learn(values, np.array(labels), w)
 
 
+class MultiKernelForecaster(Forecaster):
+    """Forecasts of a series with bounds: see docs/forecast.md.
+
+    Parameters
+    ----------
+    model
+        `domkl.Auto(...)`, by default `Auto()`.
+    horizon
+        The leads, as in `domkl.DOMKL`: "1 row..24 rows", "1h..24h", a list. `forecast(n)` gives the first n.
+    time
+        The feature that says when, which leads in times need: a datetime, or seconds. All other features are
+        numbers and times, the same in every sample; those of `forecast` are not used.
+
+    Examples
+    --------
+    >>> import domkl
+    >>> from river import datasets
+    >>> from domkl.river import MultiKernelForecaster
+    >>> model = MultiKernelForecaster(domkl.Auto(size=60), horizon="1 row..12 rows")
+    >>> for x, y in datasets.AirlinePassengers():
+    ...     model.learn_one(y)
+    >>> len(model.forecast(12)), model.interval(2, coverage=0.8)[0].lower < model.forecast(1)[0]
+    (12, True)
+    """
+
+    def __init__(
+        self, model: ModelSettings | None = None, horizon: Any = "1 row..24 rows", time: str | None = None
+    ) -> None:
+        self.model, self.horizon, self.time = model, horizon, time
+        self._model = Forecasts(model=model, horizon=horizon)
+        self._raw, self._names = RawCells(), list[Hashable]()
+
+    def learn_one(self, y: float, x: dict[Any, Any] | None = None) -> None:
+        """A reading of the target, None or NaN if it has none, and what else is known at its time."""
+        row = dict(x or {})
+        if self.time is not None and self.time not in row:
+            raise InputError(f"x has no {self.time!r}; expected the feature that says when; add it")
+        when = None if self.time is None else moment(row.pop(self.time))
+        plain = self._raw.plain(row)
+        if self._raw.words:
+            name = next(iter(self._raw.words))
+            raise InputError(f"feature {name!r} is a word; expected numbers and times; encode it")
+        if not self._names:
+            self._names = sorted(plain, key=digest)
+        values = [_number(name, plain.get(name)) for name in self._names]
+        self._model.learn(values, np.nan if y is None else y, time=when)
+
+    def forecast(self, horizon: int, xs: list[dict[Any, Any]] | None = None) -> list[float]:
+        """The target at the first `horizon` leads from the last reading."""
+        leads = self._model.targets
+        if not 0 < horizon <= leads:
+            raise InputError(f"forecast() asks for {horizon} leads; expected 1 to {leads}; widen horizon=")
+        return [float(y) for y in np.reshape(self._model.predict(), -1)[:horizon]]
+
+    def interval(self, horizon: int, coverage: float = 0.9) -> list[Any]:
+        """Bounds of the same, each a `river.conf.Interval`."""
+        kind: Any = need("river.conf", "river").Interval
+        low, high = (np.reshape(each, -1)[:horizon] for each in self._model.interval(coverage=coverage))
+        return [kind(*each) for each in zip(low.tolist(), high.tolist(), strict=True)]
+
+
 class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
     """Online classification with many kernels at once; classes may appear at any time.
 
@@ -296,8 +385,9 @@ class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
 
     def explain_many(self) -> dict[Hashable, float]:
         """How much each feature matters overall, to all classes; the parts sum to 1. See `domkl.explain`."""
-        parts = models.mean_part(self._model.singles)
-        return dict(zip(self._columns.names, parts.tolist(), strict=True))
+        groups = self._columns.groups()
+        parts = models.mean_part(self._model.singles, [*groups.values()])
+        return dict(zip(groups, parts.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """`predict_proba_one` of every row; a column for each class."""

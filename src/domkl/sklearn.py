@@ -1,11 +1,12 @@
 """domkl as scikit-learn estimators: `fit` a table, or `partial_fit` a stream; nothing to scale or fill.
 
-Missing values (NaN) count as the column's mean so far.
+Missing values (NaN) count as the column's mean so far. A frame may have words and times as they are.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,27 +16,30 @@ from .base import checks
 from .base.errors import InputError
 from .base.extras import need
 from .base.types import Array
+from .datasets import Encoder, cells
 from .faces import models
+from .faces.ahead import Forecasts
 from .faces.classes import classifier, hand_over, refuse_interval
 from .faces.online import Single
 from .learning.conformal import Misses
 from .learning.explain import Contributions
-from .models.settings import ModelSettings
+from .models.settings import ModelSettings, Settings
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import _check_sample_weight as check_sample_weight
-    from sklearn.utils.validation import check_is_fitted, validate_data
+    from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
 else:
     _base, _validation = need("sklearn.base", "sklearn"), need("sklearn.utils.validation", "sklearn")
     BaseEstimator, ClassifierMixin = _base.BaseEstimator, _base.ClassifierMixin
     RegressorMixin = _base.RegressorMixin
     check_is_fitted, validate_data = _validation.check_is_fitted, _validation.validate_data
+    check_X_y = _validation.check_X_y  # noqa: N816
     check_sample_weight = _validation._check_sample_weight
     check_classification_targets = need("sklearn.utils.multiclass", "sklearn").check_classification_targets
 
-__all__ = ["MultiKernelClassifier", "MultiKernelRegressor"]
+__all__ = ["MultiKernelClassifier", "MultiKernelForecaster", "MultiKernelRegressor"]
 
 _TABLE: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan", "order": "C"}
 
@@ -43,8 +47,24 @@ _TABLE: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan",
 class _Estimator(BaseEstimator):  # type: ignore[misc]
     """What both estimators have in common: settings, tables, passes."""
 
+    encoder_: Encoder | None  # of a frame with words or times
+
     def __init__(self, model: ModelSettings | None = None, *, passes: int | None = None) -> None:
         self.model, self.passes = model, passes
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters, those of the model as model__size and so on."""
+        settings = models.settings_of(self.model)
+        inner = settings.get_params() if deep and isinstance(settings, Settings) else {}
+        return {**super().get_params(False), **{f"model__{name}": value for name, value in inner.items()}}
+
+    def set_params(self, **params: Any) -> Any:
+        """Change parameters; those of the model make another one, which a search for the best size uses."""
+        inner = {name[7:]: params.pop(name) for name in [*params] if name.startswith("model__")}
+        super().set_params(**params)
+        if inner:
+            self.model = models.settings_of(self.model).set_params(**inner)
+        return self
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -59,13 +79,31 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         models.hand_over(path, self.model_.online, self._names())
 
     def _names(self) -> list[str]:
+        if self.encoder_ is not None:
+            return [*self.encoder_.inputs]
         return [*map(str, getattr(self, "feature_names_in_", ()))]
+
+    def _groups(self) -> list[list[int]]:
+        """The inputs that are made of each column."""
+        if self.encoder_ is None:
+            return [[i] for i in range(self.n_features_in_)]
+        places = {name: i for i, name in enumerate(self.encoder_.inputs)}
+        made = {part.name: [places[each] for each in part.inputs] for part in self.encoder_.parts}
+        return [made.get(str(name), []) for name in self.feature_names_in_]
+
+    def _by_column(self, of: Callable[[list[list[int]]], Array]) -> Array:
+        """What is said of groups of inputs, for each column; 0 for those that make no input. (..., n)"""
+        groups = self._groups()
+        found = of([group for group in groups if group])
+        told = np.zeros((*found.shape[:-1], len(groups)))
+        told[..., [i for i, group in enumerate(groups) if group]] = found
+        return told
 
     @property
     def feature_importances_(self) -> Array:
-        """How much each input matters overall; they sum to 1. (d,) See `domkl.explain`."""
+        """How much each column matters overall; they sum to 1. See `domkl.explain`."""
         check_is_fitted(self)
-        return models.mean_part(self._models())
+        return self._by_column(lambda groups: models.mean_part(self._models(), groups))
 
     def _passes(self) -> int:
         usual = models.check(self.model).passes
@@ -73,7 +111,19 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _with_labels(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
         several = numeric and models.check(self.model).has_targets
-        return validate_data(self, X, y, reset=reset, y_numeric=numeric, multi_output=several, **_TABLE)
+        how = {"y_numeric": numeric, "multi_output": several, **_TABLE}
+        X, is_raw = self._numbers(X, reset)
+        return check_X_y(X, y, **how) if is_raw else validate_data(self, X, y, reset=reset, **how)
+
+    def _numbers(self, X: Any, reset: bool) -> tuple[Any, bool]:
+        """A frame with words or times as numbers, and whether it is one; anything else as it is."""
+        rows = None if reset is False and self.encoder_ is None else _raw_rows(X)
+        if reset:
+            self.encoder_ = None if rows is None else Encoder.fit(rows)
+        if self.encoder_ is None:
+            return X, False
+        validate_data(self, X, reset=reset, skip_check_array=True)  # the names
+        return np.array([self.encoder_.encode(row).x for row in rows or ()]), True
 
     def _weights(self, X: Array, sample_weight: Any) -> list[float]:
         """How often each row counts; none may be below 0."""
@@ -84,7 +134,23 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
 
     def _table(self, X: Any) -> Array:
         check_is_fitted(self)
-        return np.asarray(validate_data(self, X, reset=False, **_TABLE))
+        X, is_raw = self._numbers(X, False)
+        return np.asarray(X if is_raw else validate_data(self, X, reset=False, **_TABLE))
+
+    def _inputs(self) -> int:
+        """How many inputs the columns make."""
+        return self.n_features_in_ if self.encoder_ is None else self.encoder_.d
+
+
+def _raw_rows(X: Any) -> list[dict[str, Any]] | None:
+    """The rows of a frame of pandas or Polars that has words or times; None of anything else."""
+    if not hasattr(X, "columns") or not hasattr(X, "dtypes"):
+        return None
+    is_polars = hasattr(X, "to_dicts")
+    if all(dtype.is_numeric() if is_polars else dtype.kind in "fiub" for dtype in X.dtypes):
+        return None
+    rows = X.to_dicts() if is_polars else X.to_dict("records")
+    return [{str(name): value for name, value in row.items()} for row in rows]
 
 
 class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -143,9 +209,15 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return np.asarray(self.predict(X)[:, None] + np.array([-wide, wide]))
 
     def explain(self, X: Any) -> Array:
-        """What each input adds to the prediction of each row, compared with its usual values. (N, d)"""
-        found = [models.explain(self.model_.online, x) for x in self._table(X)]
-        return np.array([each.contribution for each in found if isinstance(each, Contributions)])
+        """What each column adds to the prediction of each row, compared with its usual values. (N, d)"""
+        X = self._table(X)
+
+        def added(groups: list[list[int]]) -> Array:
+            names = [str(i) for i in range(len(groups))]
+            found = [models.explain(self.model_.online, x, names, groups) for x in X]
+            return np.array([each.contribution for each in found if isinstance(each, Contributions)])
+
+        return self._by_column(added)
 
     def _models(self) -> list[Single]:
         return [self.model_]
@@ -153,7 +225,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     def _reset(self, y: Array) -> None:
         self.misses_ = Misses()
         self.model_ = Single(models.for_numbers(self.model), 1 if y.ndim == 1 else y.shape[1])
-        self.model_.grow(range(self.n_features_in_))
+        self.model_.grow(range(self._inputs()))
 
     def _learn(self, X: Array, y: Array, sample_weight: Any, passes: int) -> MultiKernelRegressor:
         weights = self._weights(X, sample_weight)
@@ -164,6 +236,76 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
                 if is_flat and n == 0 and self.model_.n:  # the first error says nothing, nor known labels
                     self.misses_.note(self.model_.predict(x) - label)
                 self.model_.learn(x, label, weight)
+        return self
+
+
+class MultiKernelForecaster(RegressorMixin, _Estimator):  # type: ignore[misc]
+    """Forecasts of a series: `predict` gives what follows the rows that were learnt. See docs/forecast.md.
+
+    Parameters
+    ----------
+    model : `domkl.Auto(...)`, by default `Auto()`.
+    horizon : the leads, as in `domkl.DOMKL`: "1 row..24 rows", "1h..24h". `predict` of n rows gives the first
+        n; so a cross-validation with `TimeSeriesSplit(test_size=24)` tells how good 24 leads are.
+    time : the column of a frame that says when, which leads in times need. Rows are in order of time.
+
+    The columns of the rows that are predicted are not used, as they are not known yet.
+
+    Examples
+    --------
+    >>> import domkl, numpy as np
+    >>> from domkl.sklearn import MultiKernelForecaster
+    >>> y = 10 + np.arange(1200) % 24
+    >>> model = MultiKernelForecaster(domkl.Auto(size=60), horizon="1 row..3 rows")
+    >>> model.fit(np.zeros((1200, 1)), y).predict(np.zeros((3, 1))).round().tolist()
+    [10.0, 11.0, 12.0]
+    """
+
+    def __init__(
+        self, model: ModelSettings | None = None, *, horizon: Any = "1 row..24 rows", time: str | None = None
+    ) -> None:
+        super().__init__(model)
+        self.horizon, self.time = horizon, time
+        del self.passes  # a series is gone through once
+
+    def fit(self, X: Any, y: Any) -> MultiKernelForecaster:
+        """Learn a series from its start."""
+        return self._learn(X, y, reset=True)
+
+    def partial_fit(self, X: Any, y: Any) -> MultiKernelForecaster:
+        """Go on with later readings."""
+        return self._learn(X, y, reset=not hasattr(self, "model_"))
+
+    def predict(self, X: Any) -> Array:
+        """What follows the last reading, at as many leads as X has rows."""
+        n, leads = self._ahead(X), self.model_.targets
+        if n > leads:
+            raise InputError(f"X has {n} rows; expected at most {leads}, one for each lead; widen horizon=")
+        return np.reshape(self.model_.predict(), -1)[:n]
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Array:
+        """Bounds of the same, low and high. (N, 2)"""
+        n = self._ahead(X)
+        low, high = self.model_.interval(coverage=coverage)
+        return np.stack([np.reshape(low, -1), np.reshape(high, -1)], 1)[:n]
+
+    def _ahead(self, X: Any) -> int:
+        check_is_fitted(self)
+        return len(X)
+
+    def _learn(self, X: Any, y: Any, reset: bool) -> MultiKernelForecaster:
+        times = None
+        if self.time is not None:
+            if self.time not in getattr(X, "columns", ()):
+                raise InputError(f"X has no column {self.time!r}; expected a frame with the time; name it")
+            times = [cells.moment(each).seconds for each in X[self.time]]
+        how = {**_TABLE, "y_numeric": True}
+        X, is_raw = self._numbers(X, reset)
+        X, y = check_X_y(X, y, **how) if is_raw else validate_data(self, X, y, reset=reset, **how)
+        if reset:
+            self.model_ = Forecasts(model=self.model, horizon=self.horizon)
+        for i, (x, label) in enumerate(zip(X, y.tolist(), strict=True)):
+            self.model_.learn(x, label, time=None if times is None else times[i])
         return self
 
 
@@ -238,7 +380,7 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def _reset(self, classes: npt.NDArray[Any]) -> None:
         self.classes_ = classes
         self.model_ = classifier(self.model, range(len(classes)))
-        self.model_.grow(range(self.n_features_in_))
+        self.model_.grow(range(self._inputs()))
 
     def _refuse_new(self, y: Any) -> None:
         new = np.setdiff1d(y, self.classes_)

@@ -22,6 +22,7 @@ class Forecast(NamedTuple):
     y: Array  # (H,), as learnt
     rows: list[Origin]  # earlier ones whose labels are all known now, or will not come any more
     told: list[tuple[int, float]]  # readings whose nearest lead is known now, and that label
+    absurd: bool = False  # the target counts as missing, as no sensor can have moved so far
 
 
 class Ahead:
@@ -54,7 +55,7 @@ class Ahead:
             raise RowRefused("no time", "the reading has no time, which the horizon needs", remedy)
         if not self.horizon.rows and not reading.time > device.now:  # type: ignore[operator]
             raise RowRefused("late", f"the reading is {device.now - reading.time:.3f} s older than the last")  # type: ignore[operator]
-        before = list(device.waiting)
+        before, absurd = list(device.waiting), float(device.doubt.absurd)
         rows = device.observe(reading.time or 0.0, np.nan if reading.y is None else reading.y)
         told = [self._told(origin) for origin in before if origin.time in self._readings]
         origin = device.look(x)
@@ -63,7 +64,8 @@ class Ahead:
         self._readings[origin.time] = reading.index
         oldest = device.waiting[0].time if device.waiting else origin.time
         self._readings = {time: n for time, n in self._readings.items() if time >= oldest}
-        return Forecast(y, rows, [each for each in told if each is not None])
+        told_now = [each for each in told if each is not None]
+        return Forecast(y, rows, told_now, bool(device.doubt.absurd > absurd))
 
     def _told(self, origin: Origin) -> tuple[int, float] | None:
         if np.isnan(origin.known[0]):
@@ -71,14 +73,14 @@ class Ahead:
         return self._readings.pop(origin.time), float(origin.known[0])
 
     def learn(self, learner: Learner, row: Origin) -> tuple[Update, float, float | None]:
-        """Learn what has become known; root mean squared errors of its forecasts, and of those alone."""
+        """Learn what has become known; errors of the nearest lead, and of that alone, NaN if not known."""
         left = row.known - row.ridge
         update = learner.observe(row.inputs, left if len(left) > 1 else float(left[0]))
         alone = None
         if self._learnt and learner.step is not None and learner.step.alone is not None:
-            alone = _rms(row.known - self.device.mixed(row, np.atleast_1d(learner.step.alone)))
+            alone = float((row.known - self.device.mixed(row, np.atleast_1d(learner.step.alone)))[0])
         self._learnt = True
-        return update, _rms(row.known - row.y), alone
+        return update, float(row.known[0] - row.y[0]), alone
 
     def bounds(self, coverage: float) -> tuple[Array, Array]:
         """Of the last forecast. (H,) each"""
@@ -99,7 +101,3 @@ class Ahead:
         self.device.restore(state["device"])
         self._learnt = bool(state["learnt"])
         self._readings = dict(zip(state["times"].tolist(), state["numbers"], strict=True))
-
-
-def _rms(errors: Array) -> float:
-    return float(np.sqrt(np.nanmean(np.square(errors))))

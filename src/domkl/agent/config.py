@@ -565,6 +565,8 @@ class AgentConfig:
             need(self.taught is None or getattr(stream, key) in ((), None), wrong)
         wrong = '[columns] labels is given with [model] loss squared; expected classes; set loss = "logistic"'
         need(not self.columns.labels or getattr(model, "loss", "logistic") == "logistic", wrong)
+        wrong = "[columns] known is given; expected labels as rows with an id or a time; leave known out"
+        need(not self.columns.known, wrong)
         classifies = self.taught is None and model.loss_function.classifies  # type: ignore[union-attr]
         wrong = "[output] alarm_rate is given and the model learns classes; expected numbers; leave it out"
         need(self.output.alarm_rate is None or not classifies, wrong)

@@ -19,13 +19,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..base import checks
+from ..learning.doubt import Doubt
 from ..learning.first_order import Step
 from ..learning.forecast import Origin
 from ..models.settings import weight_names
 from ..watch import Feed
 from . import transports
 from .ahead import Ahead
-from .config import AgentConfig
+from .config import STORED, AgentConfig
 from .logs import Refused, tell
 from .making import keep_columns, make
 from .messages import PAUSE, Connection, MessageHandler
@@ -69,6 +70,8 @@ T = TypeVar("T")
 ROLLING = 200
 #: The largest error that counts, also for what is no number; the square of a larger one would overflow.
 MOST_ERROR = 1e150
+#: An error so many times the usual one is of an absurd reading, and tells nothing of the learner.
+FAR = 1000.0
 
 
 class Progress:
@@ -84,7 +87,7 @@ class Progress:
         self.samples = 0
         self._error = 0.0  # mean squares, in the learner's unit
         self._alone: float | None = None  # with own samples only, where the model can tell
-        self._unit, self._is_log_odds = unit, is_log_odds
+        self._unit, self._is_log_odds, self._doubt = unit, is_log_odds, Doubt(FAR)
         self.seconds = 0.0  # from the first round's start to the last one's end
         #: Called with the seconds of each round, by whoever wants them.
         self.on_round: Callable[[float], object] | None = None
@@ -119,6 +122,8 @@ class Progress:
     def note_errors(self, missed: float, alone: float | None) -> None:
         """By how much a prediction was wrong, and by how much it had been with own samples only."""
         self.samples += 1
+        if not self._doubt.believes(abs(missed), math.sqrt(self._error), self.samples):
+            return
         self._error = self._moved(self._error, missed)
         if alone is not None:
             self._alone = self._moved(0.0 if self._alone is None else self._alone, alone)
@@ -174,6 +179,10 @@ TURN = 0.02
 LATE = 10.0
 
 
+#: A target that counts as missing where forecasts are made.
+ABSURD = RowRefused("absurd", "the target lies far beyond all before", "check the sensor; only x is used")
+
+
 class Agent:
     """One learner between a stream and a transport.
 
@@ -210,7 +219,7 @@ class Agent:
         self.messages = MessageHandler(config, self.learner, *parts)
         scaling = Scaling.of(config.stream, config.inputs)
         about = scaling, config.target, self.topics, out, self.store.errors, self.store.alarms
-        repeats = (restored and not config.stream.passes) or config.stream.ends
+        repeats = config.stream.kind in STORED or (restored and not config.stream.passes)
         again = self.store.readings if repeats else None
         self.predictions = Predictions(config.output, *about, again=again)
         self.progress, self.stream, self._stopping = Progress.of(config, scaling), stream, asyncio.Event()
@@ -359,6 +368,8 @@ class Agent:
         if self.ahead is not None:
             found = self.ahead.forecast(self.learner, reading)
             self.predictions.write_ahead(reading, round, found, self.ahead)
+            if found.absurd:
+                self.rows.note(ABSURD, reading.index, *(reading.source or (None, reading)))
             self.progress.note_prediction(reading)
             return found.rows, None
         if x is None:
@@ -402,7 +413,8 @@ class Agent:
         update, missed, alone = ahead.learn(self.learner, row)
         self._is_open = True
         self.store.remember(update.round, self.messages.send(update), self._durable())
-        self.progress.note_errors(missed, alone)
+        if math.isfinite(missed):
+            self.progress.note_errors(missed, alone)
 
     def _close_or_ask(self) -> None:
         """Close the round that has just been opened, or ask for what it misses."""

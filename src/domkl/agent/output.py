@@ -368,11 +368,16 @@ class Predictions:
             key: curve[0][key] for key in ("lead", "y_hat", "low", "high") if key in curve[0]
         }
         record |= {"target": self._target, **nearest, "forecast": curve}
-        if reading.y is not None:
+        if reading.y is not None and not found.absurd:
             record["now"] = self._scaling.original(reading.y)
         self._send(record)
-        for index, y in found.told if self.feed is not None else ():
-            self.feed.truth(str(self.feed.own), index, self._scaling.original(y))  # type: ignore[union-attr]
+        if self.feed is not None:
+            own = str(self.feed.own)
+            for index, y in found.told:
+                self.feed.truth(own, index, self._scaling.original(y))
+            errors = (abs(self._scaling.target_span) * each for each in ahead.device.scores.roots())
+            when = record.get("time", reading.index)
+            self.feed.forecast(own, when, record.get("now"), curve, *(each.tolist() for each in errors))
 
     def _curve(self, reading: Reading, found: Forecast, ahead: Ahead) -> list[dict[str, Any]]:
         original, leads = self._scaling.original, ahead.horizon

@@ -216,15 +216,8 @@ class Absent:
         names = record if is_flat(record) else self._columns.flatten(record)
         has = [str(name)[:LONGEST_NAME] for name in list(names)[:MOST_SHOWN]]
         remedy = "fix [columns] features or paths, or leave it out"
-        tell(
-            LOG,
-            logging.WARNING,
-            "input never came",
-            columns=where,
-            readings=self._seen,
-            has=has,
-            remedy=remedy,
-        )
+        about = {"columns": where, "readings": self._seen, "has": has, "remedy": remedy}
+        tell(LOG, logging.WARNING, "input never came", **about)
 
 
 #: Separators that are looked for, in this order.

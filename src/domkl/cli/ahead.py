@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,8 @@ from ..faces.ahead import Forecasts
 from ..faces.saved import About
 from ..lab import ahead, experiment, results, trial
 from ..lab.ahead import Series
+from ..lab.report.ahead import page
+from ..lab.report.facts import unused, unused_words
 from ..learning.conformal import check_coverage
 from ..learning.horizon import Horizon
 from ..learning.horizon import horizon as as_horizon
@@ -25,36 +27,7 @@ from ..simulator import Run, simulate
 from . import options, show
 
 #: Files of a run.
-PREDICTIONS, FORECAST, MODEL = "predictions.csv", "forecast.csv", "model.domkl"
-
-
-def add_horizon(add: Callable[..., Any]) -> None:
-    """Declare the options of forecasts."""
-    add(
-        "--horizon",
-        metavar="H",
-        help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (stations: also hours)',
-    )
-    add("--future", metavar="A,B", help="columns that are known ahead, such as a forecast of the weather")
-    add("--least", type=float, metavar="Y", help="the target is never below (0 is found where it holds)")
-    add("--most", type=float, metavar="Y", help="the target is never above")
-
-
-def hours_of(args: argparse.Namespace) -> int | None:
-    """The one horizon of the shipped stations in hours; None where a series is forecast, or nothing."""
-    refuse_without(args)
-    if args.horizon is None or args.data is not None:
-        return None
-    found = as_horizon(args.horizon)
-    hours = [lead if found.rows else lead / 3600 for lead in found.leads]
-    return int(hours[0]) if len(hours) == 1 and hours[0] % 1 == 0 else None
-
-
-def refuse_without(args: argparse.Namespace) -> None:
-    """Refuse options of forecasts where there is no horizon."""
-    for name in ("future", "least", "most"):
-        if args.horizon is None and getattr(args, name) is not None:
-            raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
+PREDICTIONS, FORECAST, MODEL, PAGE = "predictions.csv", "forecast.csv", "model.domkl", "index.html"
 
 
 def learn(args: argparse.Namespace, source: str | None, levels: tuple[float, ...]) -> tuple[Series, Run]:
@@ -132,20 +105,27 @@ def run(args: argparse.Namespace) -> None:
     title = f"{series.table.name}: {series.table.target} ahead, {who}"
     show.sheet(ahead.sheet(rows, title, J))
     console = show.console()
-    for note in (*series.notes, *(f"refused {fault}" for fault in series.table.faults)):
+    words = unused_words(unused(found.trust), J).strip()
+    for note in (
+        *[words] * bool(words),
+        *series.notes,
+        *(f"refused {fault}" for fault in series.table.faults),
+    ):
         console.print(f"  {note}", soft_wrap=True, markup=False)
     for name, path in files.items():
         console.print(f"{name}: {path}", soft_wrap=True, markup=False)
 
 
 def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
-    """Past forecasts, the next ones, and the model."""
+    """Past forecasts, the next ones, the model, and a page that shows them."""
     path, told = ahead.write_predictions(found, series, folder / PREDICTIONS)
     what = "Predictions" if told == found.y_hat.shape[1] else f"Predictions (the last {told:,} readings)"
     model = model_of(series, found)
     results.write_whole(folder / FORECAST, ahead.csv_of(ahead.forecast_rows(model, 0.9)).encode())
     model.save(folder / MODEL)
-    return {what: path, "Forecast": folder / FORECAST, "Model": folder / MODEL}
+    results.write_whole(folder / PAGE, page(found, series).encode())
+    files = {"Report": PAGE, "Forecast": FORECAST, "Model": MODEL}
+    return {what: path, **{name: folder / file for name, file in files.items()}}
 
 
 def predict(args: argparse.Namespace) -> None:

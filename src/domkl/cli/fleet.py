@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from ..base.errors import InputError
 from ..base.extras import need
 from ..base.words import number
 from ..lab import turbofan
@@ -13,29 +12,10 @@ from ..lab.sheet import Sheet
 from ..lab.turbofan import SITES, FleetRun
 from . import show
 
-NAME, PICTURE = "fleet", "fleet.png"
-#: What may be chosen of it; with any other option the command is about data of its own.
-OPTIONS = ("out", "json", "no_report")
-#: Not an option.
-ALWAYS = ("command", "act", "experiment")
+PICTURE = "fleet.png"
 TEXT = """\
 Ten sites run turbofan engines to failure, one after the other, and predict at each cycle how many are left.
 What an engine showed is known when it has failed. Sites exchange parameters, never readings."""
-
-
-def is_wanted(args: argparse.Namespace) -> bool:
-    """Whether the command was given without anything that names data, a network or a model."""
-    others = [
-        name
-        for name, value in vars(args).items()
-        if value is not None and value is not False and name not in (*OPTIONS, *ALWAYS)
-    ]
-    if args.experiment == NAME and others:
-        raise InputError(
-            f"--{others[0].replace('_', '-')} is given with {NAME}; expected --out, --json or --no-report; "
-            "leave it out, or name other data"
-        )
-    return args.experiment in (None, NAME) and not others
 
 
 def run(args: argparse.Namespace) -> None:

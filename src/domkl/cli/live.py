@@ -141,7 +141,7 @@ def _run_feed(chosen: Experiment, source: Source) -> RunFeed:
         rounds=T,
         factor=factor,
         offset=offset,
-        delay=source.split.delay,
+        delay=source.split.one_delay,
         weights=weight_names(chosen.model),
         times=source.split.times,
     )
@@ -165,7 +165,7 @@ class FleetPage:
         self.near = {
             name: [network.names[i] for i in graph.neighbours[j]] for j, name in enumerate(network.names)
         }
-        rounds = int(source.split.y.shape[1]) - source.split.delay
+        rounds = int(source.split.y.shape[1]) - source.split.one_delay
         self.feed = Feed(chosen.title or chosen.name, target=source.target, unit=unit, rounds=rounds)
         self.names = weight_names(chosen.model)
         self._read = dict.fromkeys(network.names, 0)
@@ -196,7 +196,7 @@ class FleetPage:
         return [json.loads(line) for line in whole.splitlines()]
 
     def _show(self, j: int, name: str, record: dict[str, Any]) -> None:
-        t, delay = int(record.get("id", record["index"])), self.split.delay
+        t, delay = int(record.get("id", record["index"])), self.split.one_delay
         values = {
             key: self.factor * record[key] + self.offset
             for key in ("y_hat", "low", "high")

@@ -19,6 +19,7 @@ from ..datasets.dataset import SPLITS
 from ..datasets.readers import queries
 from ..lab.experiment import Experiment
 from ..lab.trial import Source, titled
+from ..learning.horizon import horizon
 from ..models.settings import KINDS as MODELS
 from ..models.settings import Auto, KernelSpec, ModelSettings, Paper, RateSpec
 
@@ -33,6 +34,7 @@ FIELDS = {
     "features": "features",
     "drop": "drop",
     "time": "time",
+    "known": "known",
     "learner_column": "learner",
     "kind": "kinds",
     "path": "paths",
@@ -49,19 +51,12 @@ PAIRS = ("kind", "path")
 
 def add_data(add: Callable[..., Any]) -> None:
     """Declare the options that every command with --data has."""
-    add(
-        "--data",
-        metavar="SOURCE",
-        help="data of your own: a CSV, JSON, JSON lines or Parquet file (.gz too), - for standard input, "
-        "sqlite:FILE or postgresql://...",
-    )
+    text = "data of your own: a CSV, JSON, JSON lines or Parquet file (.gz too), - for standard input, "
+    add("--data", metavar="SOURCE", help=f"{text}sqlite:FILE or postgresql://...")
     add_columns(add)
     add("--learners", type=int, metavar="J", help="how many learners share the rows (default: one)")
-    add(
-        "--split",
-        metavar="HOW",
-        help=f"how rows are divided: {', '.join(SPLITS)} (default: {HOW} for --data)",
-    )
+    text = f"how rows are divided: {', '.join(SPLITS)} (default: {HOW} for --data)"
+    add("--split", metavar="HOW", help=text)
     add("--check", action="store_true", help="only show what each column becomes and all that is wrong")
 
 
@@ -72,31 +67,21 @@ def add_columns(add: Callable[..., Any]) -> None:
     add("--features", metavar="A,B", help="columns to predict from, in --data (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out, in --data")
     add("--time", metavar="COLUMN", help="when a row was, or two columns: date,time (default: guessed)")
+    add("--known", metavar="COLUMN", help="when the target was known, where that is later than the row")
     add("--learner-column", metavar="COLUMN", help="which learner a row belongs to, in --data")
-    add(
-        "--kind",
-        metavar="COLUMN=KIND",
-        action="append",
-        help=f"what a column is: {', '.join(KINDS)}; time:dmy, time:mdy, time:ms or time:%%d/%%m/%%y say how "
-        "a time is written (default: guessed)",
-    )
+    text = f"what a column is: {', '.join(KINDS)}; time:dmy, time:mdy, time:ms or time:%%d/%%m/%%y say how "
+    add("--kind", metavar="COLUMN=KIND", action="append", help=f"{text}a time is written (default: guessed)")
     add("--path", metavar="COLUMN=PATH", action="append", help="where a column is in nested JSON: a.0.b")
     add("--records", metavar="PATH", help="where the rows are in a JSON document")
-    add(
-        "--class",
-        dest="one_class",
-        metavar="NAME",
-        help="predict this class of the target against all others",
-    )
+    text = "predict this class of the target against all others"
+    add("--class", dest="one_class", metavar="NAME", help=text)
     add("--na", metavar="A,B", help="further words for a missing cell")
     add("--decimal", metavar="MARK", help="decimal mark of numbers: . or , (default: guessed)")
     add("--separator", metavar="MARK", help="of CSV cells: one character, or space (default: guessed)")
-    add(
-        "--missing",
-        metavar="HOW",
-        help="missing inputs: auto (default) leaves them to the model; error, drop the row, or mean of the "
-        "cells above",
+    text = (
+        "missing inputs: auto (default) leaves them to the model; error, drop the row, or mean of those above"
     )
+    add("--missing", metavar="HOW", help=text)
 
 
 def settle(args: argparse.Namespace, chosen: Experiment) -> Experiment:
@@ -183,6 +168,35 @@ def names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
+def add_horizon(add: Callable[..., Any]) -> None:
+    """Declare the options of forecasts."""
+    add(
+        "--horizon",
+        metavar="H",
+        help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (stations: also hours)',
+    )
+    add("--future", metavar="A,B", help="columns that are known ahead, such as a forecast of the weather")
+    add("--least", type=float, metavar="Y", help="the target is never below (0 is found where it holds)")
+    add("--most", type=float, metavar="Y", help="the target is never above")
+
+
+def hours_of(args: argparse.Namespace) -> int | None:
+    """The one horizon of the shipped stations in hours; None where a series is forecast, or nothing."""
+    refuse_without(args)
+    if args.horizon is None or args.data is not None:
+        return None
+    found = horizon(args.horizon)
+    hours = [lead if found.rows else lead / 3600 for lead in found.leads]
+    return int(hours[0]) if len(hours) == 1 and hours[0] % 1 == 0 else None
+
+
+def refuse_without(args: argparse.Namespace) -> None:
+    """Refuse options of forecasts where there is no horizon."""
+    for name in ("future", "least", "most"):
+        if args.horizon is None and getattr(args, name) is not None:
+            raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
+
+
 class Option(NamedTuple):
     """An option, and the field that it sets in each model; "" where a model has none."""
 
@@ -222,11 +236,8 @@ OPTIONS = {
 
 def add_model(add: Callable[..., Any], names: Iterable[str] = OPTIONS) -> None:
     """Declare --model and the options of these names."""
-    add(
-        "--model",
-        choices=list(MODELS),
-        help="auto: nothing to tune; paper: the paper's learner (default: the experiment's, else auto)",
-    )
+    text = "auto: nothing to tune; paper: the paper's learner (default: the experiment's, else auto)"
+    add("--model", choices=list(MODELS), help=text)
     for option in map(OPTIONS.__getitem__, names):
         text = option.help if option.auto and option.paper else f"{option.help} ({_owner(option)} only)"
         metavar = option.name.upper().replace("-", "_")

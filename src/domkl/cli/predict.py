@@ -40,7 +40,7 @@ def add_to(commands: Any) -> None:
     add("model_file", metavar="FILE", help=text)
     add("--data", metavar="SOURCE", help="new rows, with the columns of the old; as in run")
     options.add_columns(add)
-    ahead.add_horizon(add)
+    options.add_horizon(add)
     add("--graph", help="which learners are neighbours, with --learner-column (default: ring)")
     options.add_model(add)
     add("--learner", metavar="NAME", help="whose model to use (default: the learner column's, else the best)")
@@ -51,7 +51,7 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Read, predict, write."""
-    ahead.refuse_without(args)
+    options.refuse_without(args)
     if args.horizon is not None:
         ahead.predict(args)
         return
@@ -129,12 +129,10 @@ def described(model: DOMKL, place: int) -> str:
 
 def _predict(model: DOMKL, X: Array, who: list[int], coverage: float, bar: Any) -> tuple[Array, Array]:
     """Predictions and half-widths of their bounds, in the target's unit. (N,) each"""
-    found, wide = np.empty(len(X)), model.widths(coverage)[who]
+    found, wide = np.empty((2, len(X)))
     for i, (x, j) in enumerate(zip(X, who, strict=True)):
-        if model.graph is None:
-            found[i] = model.predict(x)
-        else:
-            found[i] = np.asarray(model.predict(np.tile(x, (len(model.learners), 1))))[j]
+        sample = x if model.graph is None else np.tile(x, (len(model.learners), 1))
+        found[i], wide[i] = np.reshape(model.predict(sample), -1)[j], model.widths(coverage, sample)[j]
         bar(i + 1, len(X))
     return np.asarray(model.about.in_units(found)), np.asarray(abs(model.about.factor) * wide)
 

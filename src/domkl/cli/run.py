@@ -26,13 +26,19 @@ REPORT = ("jinja2", "matplotlib")
 PREDICTIONS, MODEL = "predictions.csv", "model.domkl"
 
 
+#: The shipped fleet, and what may be chosen of it; any other option is about other data.
+FLEET, OF_FLEET = "fleet", ("out", "json", "no_report")
+#: In every namespace, and no option.
+ALWAYS = ("command", "act", "experiment")
+
+
 def add_to(commands: Any) -> None:
     """Declare the command."""
     text = "let a network learn; without options, ten sites that run engines to failure"
     add = declare(commands, "run", text, run, options.SCALES)
     add("experiment", nargs="?", metavar="EXPERIMENT", help="a TOML file, or the name of a shipped one")
     options.add_data(add)
-    ahead.add_horizon(add)
+    options.add_horizon(add)
     add("--graph", help=f"{', '.join(graph.SHAPES)}, paper1 .. paper4, or links: EWR-JFK,JFK-LGA")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     options.add_model(add)
@@ -49,11 +55,11 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> None:
     """Learn, print, and write the report."""
-    if fleet.is_wanted(args):
+    if _is_fleet(args):
         fleet.run(args)
         return
     args.experiment = args.experiment or DEFAULT
-    hours = ahead.hours_of(args)
+    hours = options.hours_of(args)
     if args.horizon is not None and hours is None:
         ahead.run(args)
         return
@@ -157,7 +163,7 @@ def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
     """The experiment with the options' values in place of its own."""
     if args.data is not None and args.experiment == DEFAULT:
         chosen = dataclasses.replace(chosen, model=Auto())  # the file's size was chosen for the stations
-    pairs = (("horizon", ahead.hours_of(args)), ("split", args.split))
+    pairs = (("horizon", options.hours_of(args)), ("split", args.split))
     given: dict[str, Any] = {name: value for name, value in pairs if value is not None}
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, **given))
     return options.choose_model(args, chosen)
@@ -167,3 +173,18 @@ def _source(args: argparse.Namespace, chosen: Experiment) -> Source:
     if args.horizon is not None and (chosen.data.path or chosen.data.names[0] != "stations"):
         raise InputError("--horizon is for the stations or --data FILE; expected one of them; leave it out")
     return trial.prepare(chosen, args.rounds)
+
+
+def _is_fleet(args: argparse.Namespace) -> bool:
+    """Whether the command was given without anything that names data, a network or a model."""
+    others = [
+        name
+        for name, value in vars(args).items()
+        if value is not None and value is not False and name not in (*OF_FLEET, *ALWAYS)
+    ]
+    if args.experiment == FLEET and others:
+        raise InputError(
+            f"--{others[0].replace('_', '-')} is given with {FLEET}; expected --out, --json or --no-report; "
+            "leave it out, or name other data"
+        )
+    return args.experiment in (None, FLEET) and not others

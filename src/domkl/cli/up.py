@@ -127,7 +127,7 @@ class View:
             chosen.title or chosen.name,
             unit=source.unit,
             scale=math.sqrt(source.scale),
-            rounds=source.split.y.shape[1] - source.split.delay,
+            rounds=source.split.y.shape[1] - source.split.one_delay,
             has_one_target=True,
             outlives=network.rate is None,  # else samples were lost, and nothing can be compared
             logs="--folder DIR keeps all logs",
@@ -511,7 +511,7 @@ def _about(chosen: Experiment, source: Source, linked: graph.Graph) -> dict[str,
         "unit": source.unit,
         "scale": float(source.scale),
         "rounds": int(source.split.y.shape[1]),
-        "delay": int(source.split.delay),
+        "delay": int(source.split.one_delay),
         "graph": {"name": chosen.graphs[0], "note": linked.note, "edges": edges},
         "model": chosen.model.table,
     }

@@ -58,6 +58,7 @@ class Columns:
     drop : columns to leave out.
     time : the column that says when, or two (date and time of day); rows are put in its order.
     learner : the column that says whose row it is.
+    known : the column with the time at which the target was known; empty where it never was.
     kinds : "number", "boolean", "category", "text", "time" or "clock" (a time of day) for some columns; a
         time may say how it is written: "time:iso", "time:dmy", "time:mdy", "time:s", "time:ms", "time:us",
         "time:ns", or "time:" and a format of strptime.
@@ -80,6 +81,7 @@ class Columns:
     drop: tuple[str, ...] = ()
     time: tuple[str, ...] = ()
     learner: str = ""
+    known: str = ""
     kinds: Mapping[str, str] = field(default_factory=dict)
     categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     labels: tuple[str, ...] = ()
@@ -124,11 +126,11 @@ class Columns:
 
     def _check_names(self) -> None:
         """Refuse a column with two tasks."""
-        if self.target and self.target in (*self.drop, self.learner, *self.time):
-            raise InputError(f"target {self.target!r} is also dropped, the time or learner; choose another")
+        if self.target and self.target in (*self.drop, self.learner, self.known, *self.time):
+            raise InputError(f"target {self.target!r} is also dropped, a time or the learner; choose another")
         if len(self.time) > 2:
             raise InputError(f"time is {list(self.time)}; expected one column, or date and time; name these")
-        taken = {self.target, self.learner, *self.drop} - {""}
+        taken = {self.target, self.learner, self.known, *self.drop} - {""}
         if len(set(self.features)) < len(self.features) or taken & set(self.features):
             raise InputError(
                 f"features {list(self.features)} repeat a name or hold one used elsewhere; list each once"

@@ -96,6 +96,33 @@ class Split:
     left_out: int = 0
     delay: int = 0
     times: Array | None = None  # (J, T) seconds since 1970 in UTC, where samples have a time
+    known: Array | None = None  # (J, T) when each label was known, NaN where it never was
+
+    @property
+    def one_delay(self) -> int:
+        """The delay of all labels, for what cannot wait for each by itself."""
+        if self.known is not None:
+            raise InputError(
+                "targets are known at times of their own, which this cannot follow; expected none such; use "
+                "`domkl run` without --live and --alarm-rate, or leave --known out"
+            )
+        return self.delay
+
+    @property
+    def delays(self) -> int | Array:
+        """After how many rounds labels are known: one number for all, or (J, T), infinity for never.
+
+        >>> import numpy as np
+        >>> Split(np.zeros((1, 3, 1)), np.zeros((1, 3)), times=np.array([[0.0, 5, 9]]),
+        ...       known=np.array([[7, np.nan, 9]])).delays.tolist()
+        [[2.0, inf, 0.0]]
+        """
+        if self.known is None or self.times is None:
+            return self.delay
+        T = self.y.shape[1]
+        found = np.stack([np.searchsorted(*row) for row in zip(self.times, self.known, strict=True)])
+        late = np.where(np.isfinite(self.known) & (found < T), found - np.arange(T), np.inf)
+        return np.asarray(np.maximum(late, 0))
 
     def __post_init__(self) -> None:
         if self.X.ndim != 3 or self.y.shape != self.X.shape[:2]:
@@ -140,6 +167,7 @@ class Dataset:
     feature_names: tuple[str, ...]
     target: str
     times: Array | None = None  # (N,) seconds since 1970
+    known: Array | None = None  # (N,) when each target was known
 
     def __post_init__(self) -> None:
         if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
@@ -159,7 +187,8 @@ class Dataset:
             raise InputError(f"{len(self.y)} rows for J={J} learners; give J of at most {len(self.y)}")
         rows = _rows(len(self.y), J, T, how, seed)
         times = None if self.times is None else self.times[rows]
-        return Split(self.X[rows], self.y[rows], left_out=len(self.y) - J * T, times=times)
+        known = None if self.known is None else self.known[rows]
+        return Split(self.X[rows], self.y[rows], left_out=len(self.y) - J * T, times=times, known=known)
 
     def scaled(self, x: str = "none", y: str = "none") -> Dataset:
         """Scale with the whole dataset's range, so not online; see `scaling` for the choices."""

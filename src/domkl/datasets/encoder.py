@@ -71,6 +71,9 @@ class Encoder:
         plain = not columns.na and all(part.encode == self._number for part in self.parts)
         self._pick = itemgetter(*columns.features, columns.features[0]) if plain else None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Encoder, (self.columns,)
+
     @property
     def d(self) -> int:
         """Number of inputs."""
@@ -146,7 +149,7 @@ class Encoder:
 
     def cell(self, part: ColumnInputs, cell: Any, strict: bool = True) -> Sequence[float]:
         """The inputs that one cell becomes; NaN if it is missing, which may be refused where `strict`."""
-        if cells.is_missing(cell, self._na):
+        if cells.is_missing(cell, self._na, words=part.expected in WORDS):
             if strict and self._refuses_missing:
                 raise CellError(
                     "missing", f"column {part.name!r} is empty", "fill it, or allow missing cells"
@@ -174,11 +177,11 @@ class Encoder:
         except (ValueError, TypeError, OverflowError):
             raise refusal(columns.target, cell, "a number", columns) from None
 
-    def moment_of(self, cell: Any) -> cells.Moment | None:
-        """When a row was, from its cell in the time column; None if that is missing."""
+    def moment_of(self, cell: Any, name: str = "") -> cells.Moment | None:
+        """When a row was, from its cell in the time column, or in another; None if that is missing."""
         if cells.is_missing(cell, self._na):
             return None
-        name = self.columns.time[0]
+        name = name or self.columns.time[0]
         try:
             return cells.moment(cell, self._how(name))
         except ValueError:
@@ -226,11 +229,11 @@ class Encoder:
             return ColumnInputs(name, inputs, lambda cell: hashed(cells.word(cell), columns.hashed), "a text")
         if kind == "clock":
             return ColumnInputs(
-                name, _waves(name, ["hour"]), lambda cell: wave(cells.clock(cell)), "a time of day"
+                name, waves(name, ["hour"]), lambda cell: wave(cells.clock(cell)), "a time of day"
             )
         how, parts = self._how(name), columns.calendar
         return ColumnInputs(
-            name, _waves(name, parts), lambda cell: calendar(cells.moment(cell, how), parts), "a time"
+            name, waves(name, parts), lambda cell: calendar(cells.moment(cell, how), parts), "a time"
         )
 
     def _number(self, cell: Any) -> Sequence[float]:
@@ -244,6 +247,10 @@ class Encoder:
         none = [0.0] * len(values)
         inputs = tuple(f"{name}={value}" for value in values)
         return ColumnInputs(name, inputs, lambda cell: rows.get(cells.word(cell), none), "a category")
+
+
+#: Kinds whose cells are words.
+WORDS = ("a category", "a text")
 
 
 def refusal(name: str, cell: Any, expected: str, columns: Columns) -> CellError:
@@ -300,5 +307,6 @@ def calendar(when: cells.Moment, parts: Sequence[str]) -> list[float]:
     return [value for part in parts for value in wave(shares[part])]
 
 
-def _waves(name: str, parts: Sequence[str]) -> tuple[str, ...]:
+def waves(name: str, parts: Sequence[str]) -> tuple[str, ...]:
+    """Names of the inputs that a time becomes."""
     return tuple(f"{name}:{part}.{end}" for part in parts for end in ("sin", "cos"))

@@ -93,6 +93,7 @@ class Table:
     columns: Columns = dataclasses.field(default_factory=Columns)  # with nothing left open
     faults: tuple[Fault, ...] = ()
     notes: tuple[str, ...] = ()
+    known: Array | None = None  # (N,) when each target was known, NaN where it never was
     rows: tuple[int, ...] = ()  # where each row was in the source: its line, or row
 
     @property
@@ -107,7 +108,7 @@ class Table:
 
     def dataset(self) -> Dataset:
         """All rows as one dataset, to be split over learners."""
-        return Dataset(self.name, self.X, self.y, self.feature_names, self.target, self.times)
+        return Dataset(self.name, self.X, self.y, self.feature_names, self.target, self.times, self.known)
 
     def by_learner(self) -> Split:
         """The rows of each learner, in order of first appearance.
@@ -128,7 +129,8 @@ class Table:
         T = min(map(len, groups))
         rows = np.stack([group[:T] for group in groups])
         times = None if self.times is None else self.times[rows]
-        return Split(self.X[rows], self.y[rows], names, len(who) - rows.size, times=times)
+        known = None if self.known is None else self.known[rows]
+        return Split(self.X[rows], self.y[rows], names, len(who) - rows.size, times=times, known=known)
 
 
 def read_table(
@@ -209,6 +211,7 @@ def encoded(raw: Raw, encoder: Encoder, found: guess.Guess, unlabelled: bool = F
     """The rows of a source as numbers."""
     block = _Block(raw, encoder)
     X, y, times, who = block.inputs(), block.labels(), block.times(), block.learners()
+    known = block.known()
     usable = block.good.copy()
     keep = usable & (np.isfinite(y) | unlabelled)
     columns = encoder.columns
@@ -223,6 +226,11 @@ def encoded(raw: Raw, encoder: Encoder, found: guess.Guess, unlabelled: bool = F
         raise DataError(_too_few(raw, int(keep.sum()), block.faults.result()))
     rows = np.flatnonzero(keep)
     order, columns, note = by_time(times, rows, given_by=found, columns=columns)
+    if known is not None and not columns.time:
+        raise DataError(
+            f"{raw.name} has no time column; expected one beside {columns.known!r}, which says when targets "
+            "were known; name it with --time"
+        )
     return Table(
         raw.name,
         X[order],
@@ -235,6 +243,7 @@ def encoded(raw: Raw, encoder: Encoder, found: guess.Guess, unlabelled: bool = F
         columns,
         (*raw.faults, *block.faults.result()),
         (*found.notes, *note),
+        None if known is None else known[order],
         tuple(raw.lines[i] for i in order),
     )
 
@@ -339,10 +348,21 @@ class _Block:
             return None
         return np.array([np.nan if found is None else found.seconds for found in self._moments], np.float64)
 
+    def known(self) -> Array | None:
+        """(N,) when each target was known, NaN where it never was; None if no column says so."""
+        name = self.columns.known
+        if not name:
+            return None
+        return np.array([np.nan if each is None else each.seconds for each in self._read(name)])
+
     @cached_property
     def _moments(self) -> list[Moment | None]:
         """When each row was."""
-        return self._each(self.columns.time[0], self.encoder.moment_of, None)
+        return self._read(self.columns.time[0])
+
+    def _read(self, name: str) -> list[Moment | None]:
+        """The times in a column."""
+        return self._each(name, lambda cell: self.encoder.moment_of(cell, name), None)
 
     def learners(self) -> list[str] | None:
         """Whose each row is."""

@@ -63,8 +63,8 @@ class Forecasts(DOMKL):
         self._rows: AheadRows | None = None
 
     @classmethod
-    def from_run(cls, run: Run, y: npt.ArrayLike | None = None) -> Forecasts:
-        """The network of a finished `simulate(..., horizon=...)`, which goes on; `y` is not needed."""
+    def from_run(cls, run: Run, y: npt.ArrayLike | None = None, X: npt.ArrayLike | None = None) -> Forecasts:
+        """The network of a finished `simulate(..., horizon=...)`, which goes on; y and X are not needed."""
         if run.ahead is None:
             raise InputError(
                 "the run has no horizon; expected simulate(..., horizon=...); use DOMKL.from_run"

@@ -19,7 +19,7 @@ from ..learner import handed
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects
 from ..learning.horizon import HorizonLike
-from ..models.settings import Auto, ModelSettings, Settings, as_settings
+from ..models.settings import ModelSettings, Settings, as_settings
 from ..models.taught import HandedModel
 from ..simulator import Run
 from . import models, saved
@@ -77,7 +77,7 @@ class DOMKL:
         self,
         graph: GraphLike | None = None,
         *,
-        model: ModelSettings | None = None,
+        model: ModelSettings | str | None = None,
         horizon: HorizonLike | None = None,
         future: int = 0,
         least: float | None = None,
@@ -91,13 +91,13 @@ class DOMKL:
         self.model = models.check(model) if graph is None else _of_network(model)
         self.about = About()  # what the numbers mean, which `save` writes too
         self._learning: OnlineRows | None = None
-        self._errors = conformal.Errors()  # of each learner, target by target
+        self._errors = conformal.Widths(1, 0)  # of each learner, target by target
 
     @classmethod
-    def from_run(cls, run: Run, y: npt.ArrayLike | None = None) -> DOMKL:
+    def from_run(cls, run: Run, y: npt.ArrayLike | None = None, X: npt.ArrayLike | None = None) -> DOMKL:
         """The network of a finished `simulate(..., keep_model=True)`, to predict, learn on, or save.
 
-        With the labels y of that run, `interval` knows its errors. The rows are the new model's own.
+        With the inputs and labels of that run, `interval` knows its errors. The rows are the new model's own.
         """
         final = run.final
         if final is None:
@@ -106,12 +106,24 @@ class DOMKL:
             )
         made = cls(final.network.graph, model=final.settings)
         made._learning = OnlineRows.of(final)
-        made._errors = conformal.Errors(final.rows.J * final.rows.m)
+        made._errors = conformal.Widths(final.rows.J * final.rows.m, made.d or 0)
         if y is not None:
             labels = losses.labels(final.rows.loss, checks.floats("y", y))
             misses = run.y_hat - checks.shape("y", labels, run.y_hat.shape, "give those of the run")
+            m = final.rows.m
+            inputs = (
+                None
+                if X is None
+                else checks.shape(
+                    "X", checks.floats("X", X), (*run.y_hat.shape[:2], made.d or 0), "give those of the run"
+                )
+            )
             for t in range(1, misses.shape[1]):
-                made._errors.note(misses[:, t].ravel())
+                missed = misses[:, t].ravel()
+                if inputs is None:
+                    made._errors.plain.note(missed)
+                else:
+                    made._errors.note(np.repeat(inputs[:, t], m, 0), run.y_hat[:, t].ravel(), missed)
         return made
 
     @property
@@ -171,10 +183,11 @@ class DOMKL:
         labels = checks.floats("y", y)
         has_axis = labels.ndim > (self.graph is not None)
         learning = self._for(x, labels.shape[-1] if has_axis else 1)
-        is_first = not learning.n
-        errors = learning.learn(self._round(x), self._checked(labels))
+        is_first, sample = not learning.n, self._round(x)
+        y_hat = np.array(learning.predict(sample))
+        errors = learning.learn(sample, self._checked(labels))
         if not is_first:  # the first error says nothing about the model
-            self._errors.note(errors.ravel())
+            self._errors.note(np.repeat(sample, self.targets, 0), y_hat.ravel(), errors.ravel())
 
     def _round(self, x: npt.ArrayLike) -> Array:
         """Samples of all learners. (J, d)"""
@@ -197,15 +210,15 @@ class DOMKL:
         """Bounds that hold y in `coverage` of all cases, low and high, each as `predict` gives it.
 
         `level=90` is `coverage=0.9`; `level=[80, 95]` gives a dictionary of bounds by level.
-        They come from each learner's own last errors: see `domkl.conformal`.
+        They come from each learner's own last errors at such inputs: see `domkl.conformal`.
         """
         if isinstance(level, Sequence):
             return {each: self.interval(x, level=each) for each in level}
         return self._bounds(x, coverage if level is None else level / 100)
 
     def _bounds(self, x: npt.ArrayLike, coverage: float) -> Any:
-        wide = self._shaped(self.widths(coverage).reshape(-1, self.targets))
         middle = self.predict(x)
+        wide = self._shaped(self.widths(coverage, x).reshape(-1, self.targets))
         return middle - wide, middle + wide
 
     def explain(self, x: npt.ArrayLike | None = None, target: int = 0) -> Explained | list[Explained]:
@@ -236,9 +249,15 @@ class DOMKL:
         found = checks.shape("x", checks.floats("x", x), (*rows, self.d), "give a value for each input")
         return np.array(checks.finite_or_missing("x", found))
 
-    def widths(self, coverage: float = 0.9) -> Array:
-        """Half-width of each learner's bounds, from its last errors; infinite where few are known. (J m,)"""
-        return self._errors.width(conformal.check_coverage(coverage))
+    def widths(self, coverage: float = 0.9, x: npt.ArrayLike | None = None) -> Array:
+        """Half-width of each learner's bounds at x, or whatever the inputs are; infinite where few errors are
+        known. (J m,)"""
+        conformal.check_coverage(coverage)
+        if x is None or self._learning is None:
+            return self._errors.typical(coverage)
+        sample = self._round(x)
+        y_hat = np.array(self._learning.predict(sample))
+        return self._errors.at(np.repeat(sample, self.targets, 0), y_hat.ravel(), coverage)
 
     def grow(self, d: int) -> None:
         """From now on samples of one device have d inputs, the new ones last; what was learnt stays."""
@@ -251,6 +270,9 @@ class DOMKL:
             self._learning = OnlineRows(self.model, d)
         else:
             self._learning.grow(range(self._learning.d, checks.count("d", d, least=self._learning.d)))
+        before = self._errors.plain
+        self._errors = conformal.Widths(self.targets, d)
+        self._errors.plain.restore(before.state())
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""
@@ -302,7 +324,7 @@ class DOMKL:
         J, m = 1 if graph is None else graph.J, checks.count("targets", state["targets"])
         dtype = checks.float_type(checks.one_of("dtype", state["dtype"], ("float64", "float32")))
         made._learning = OnlineRows.restored(made.model, state["rows"], d, graph, dtype, m)
-        made._errors = conformal.Errors(J * m)
+        made._errors = conformal.Widths(J * m, d)
         made._errors.restore(state["errors"])
         made.about = About.of(state["about"], d)
         made._try_out(np.zeros(d) if graph is None else np.zeros((J, d)))
@@ -328,13 +350,13 @@ class DOMKL:
             d, graph = shape[-1], None if self.graph is None else as_graph(self.graph, shape[0])
             J = 1 if graph is None else graph.J
             learning = OnlineRows(self.model, d, graph, m=m)
-            self._learning, self._errors = learning, conformal.Errors(J * m)
+            self._learning, self._errors = learning, conformal.Widths(J * m, learning.d)
         return learning
 
 
-def _of_network(model: ModelSettings | None) -> Settings:
+def _of_network(model: ModelSettings | str | None) -> Settings:
     """Settings that a network can learn with, round by round."""
-    settings = as_settings(Auto() if model is None else model)
+    settings = as_settings(model)
     if not settings.can_go_on:
         raise InputError(
             "model is Paper and a graph is given; expected domkl.Auto for a network round by round; "

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Hashable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +23,16 @@ from ..models.taught import HandedModel
 from .online import OnlineRows, Single
 
 
-def check(model: ModelSettings | None) -> Settings:
+def check(model: ModelSettings | str | None) -> Settings:
     """Settings of one device, `Auto()` for None; refuses what one device cannot do."""
-    settings = as_settings(Auto() if model is None else model)
+    settings = as_settings(model)
     settings.check_single()
     return settings
+
+
+def settings_of(model: ModelSettings | None) -> Any:
+    """Settings as given, `Auto()` for None."""
+    return Auto() if model is None else model
 
 
 def for_numbers(model: ModelSettings | None, several: bool = False) -> Settings:
@@ -74,9 +80,9 @@ def explain(
     return contributions(*model.as_function(row, target), x, names, groups)
 
 
-def mean_part(models: Sequence[Single]) -> Array:
-    """How much each input matters, averaged over models and their targets; they sum to 1. (d,)"""
-    found = [explain(model.online, target=k) for model in models for k in range(model.m)]
+def mean_part(models: Sequence[Single], groups: Sequence[Group] = ()) -> Array:
+    """How much each input, or group of them, matters, averaged over models and targets; they sum to 1."""
+    found = [explain(model.online, groups=groups, target=k) for model in models for k in range(model.m)]
     return np.asarray(np.mean([each.part for each in found if isinstance(each, Effects)], axis=0))
 
 

@@ -59,6 +59,8 @@ def series_of(
     source: Any, columns: Columns, horizon: Horizon, *, query: str = "", future: Sequence[str] = ()
 ) -> Series:
     """Read a table as series; rows without a target stay, since their inputs count."""
+    if columns.known:
+        raise InputError("--known is given with a horizon, whose labels are later rows; leave one out")
     table = read_table(source, columns, query=query, unlabelled=True)
     if not table.target or not np.isfinite(table.y).any():
         raise DataError(

@@ -79,7 +79,7 @@ def network_contenders(graph: Graph, seed: int) -> list[Contender]:
 
 def _run(graph: Graph, model: ModelSettings, source: Source) -> Result:
     split, start = source.split, time.process_time()
-    run = simulate(split.X, split.y, graph, model=model, delay=split.delay)
+    run = simulate(split.X, split.y, graph, model=model, delay=split.one_delay)
     seconds = time.process_time() - start
     alone = trial.alone(model, split, run) if graph.J > 1 else None
     return Result(run.y_hat, run.bytes * float(graph.deg.mean()), seconds, alone)
@@ -108,7 +108,7 @@ def _omkl(source: Source, seed: int) -> Result:
     split = source.split
     X, y = _order(split.X), _order(split.y)
     V, start = _frequencies(source, seed), time.process_time()
-    run = omkl(X, y, kernels=V, delay=split.delay * len(split.y))
+    run = omkl(X, y, kernels=V, delay=split.one_delay * len(split.y))
     return Result(_back(run.y_hat, len(split.y)), _raw(source), time.process_time() - start)
 
 
@@ -117,14 +117,14 @@ def _alone(source: Source, model: ModelSettings) -> Result:
     split = source.split
     X, y = _order(split.X), _order(split.y)
     start = time.process_time()
-    run = simulate(X[None], y[None], LONE, model=model, delay=split.delay * len(split.y))
+    run = simulate(X[None], y[None], LONE, model=model, delay=split.one_delay * len(split.y))
     return Result(_back(run.y_hat[0], len(split.y)), _raw(source), time.process_time() - start)
 
 
 def learn_all(source: Source, model: Any) -> Result:
     """Every sample once, in order of rounds: predict(x), and learn(x, y) of what has become known."""
     X, labels = _order(source.split.X), _order(source.split.y).tolist()
-    late, y_hat = source.split.delay * len(source.split.y), np.empty(len(labels))
+    late, y_hat = source.split.one_delay * len(source.split.y), np.empty(len(labels))
     start = time.process_time()
     for i, x in enumerate(X):
         y_hat[i] = model.predict(x)
@@ -345,6 +345,7 @@ def table(
 
     Each of several trials has another seed, for all that is drawn; figures are then means.
     """
+    checks.count("delay", source.split.one_delay, least=0)  # all of them wait equally long
     in_range = scaled(source, losses.squared())
     found: dict[str, list[ComparisonRow]] = {}
     for number in range(checks.count("--trials", trials)):

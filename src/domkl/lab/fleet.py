@@ -231,7 +231,7 @@ def lay_out(
             **_for(name, sections or {}),
         }
         (folder / f"{name}.toml").write_text(as_toml(table), encoding="utf-8")
-        lines = _events(split.X[j].tolist(), split.y[j].tolist(), split.delay)
+        lines = _events(split.X[j].tolist(), split.y[j].tolist(), split.one_delay)
         (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return names
 

@@ -36,7 +36,7 @@ def write_predictions(outcome: Outcome, path: Path, judged: Judgement | None = N
 
 def alarms(outcome: Outcome, rate: float) -> Judgement:
     """Which labels were not what was predicted, at this rate of false alarms."""
-    return judge_all(outcome.y_hat, outcome.y, rate, outcome.split.delay)
+    return judge_all(outcome.y_hat, outcome.y, rate, outcome.split.one_delay)
 
 
 def _times(outcome: Outcome) -> Any:
@@ -86,7 +86,7 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_model(outcome: Outcome, path: Path) -> Path:
     """The learners as they are after the last round, with what their numbers mean."""
     source = outcome.source
-    model = DOMKL.from_run(outcome.run, outcome.split.y)
+    model = DOMKL.from_run(outcome.run, outcome.split.y, outcome.split.X)
     model.about = About(
         source.inputs, source.target, outcome.unit, source.columns, outcome.origin, math.sqrt(outcome.scale)
     )

@@ -187,7 +187,8 @@ def cut(source: Source, rounds: int | None) -> Source:
     T = min(checks.count("rounds", rounds), source.split.y.shape[1])
     whole = source.split
     times = None if whole.times is None else whole.times[:, :T]
-    split = dataclasses.replace(whole, X=whole.X[:, :T], y=whole.y[:, :T], times=times)
+    known = None if whole.known is None else whole.known[:, :T]
+    split = dataclasses.replace(whole, X=whole.X[:, :T], y=whole.y[:, :T], times=times, known=known)
     return source._replace(split=split)
 
 
@@ -235,7 +236,9 @@ class Outcome:
     def bounds(self, coverage: float = COVERAGE) -> tuple[Array, Array]:
         """Bounds of the predictions in the data's unit, infinite where too few errors are known. (J, T)"""
         if coverage not in self._bounds:
-            self._bounds[coverage] = conformal.bounds(self.y_hat, self.y, coverage, self.split.delay)
+            self._bounds[coverage] = conformal.bounds(
+                self.y_hat, self.y, coverage, self.split.delays, self.split.X
+            )
         return self._bounds[coverage]
 
     @property
@@ -316,7 +319,8 @@ def carry_out(
         in_range = scaled(source, paper.loss_function)
     seen = source if model.takes_raw else in_range
     factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
-    beside = {} if model is paper else {"paper": factor * learn(paper, in_range.split, graph).mse}
+    alike = model is paper or seen.split.known is not None  # the paper's learner takes one delay for all
+    beside = {} if alike else {"paper": factor * learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
     inferred = (f"network {graph.note}: the paper's figure is not in its text",) if graph.note else ()
     return Outcome(
@@ -361,7 +365,7 @@ def learn(
         split.y,
         graph,
         model=model,
-        delay=split.delay,
+        delay=split.delays,
         dtype=model.precision,
         weights_every=max(1, split.y.shape[1] // 200),
         progress=progress,
@@ -371,12 +375,14 @@ def learn(
 
 
 def alone(model: ModelSettings, split: Split, run: Run) -> Array:
-    """Mean squared error of the same learners without links, each of which runs once more. (J,)
+    """Mean squared error had each learner its own samples only. (J,)
 
-    `Run.alone`, which costs nothing, is one expert of `Auto` only, and a whole learner alone does better.
+    `Run.alone` where the model tells; else of the same learners without links, each of which runs once more.
     """
     if len(run.mse) == 1:
         return run.mse
+    if len(run.alone):
+        return run.alone
     options: Any = {"model": model, "delay": split.delay, "dtype": model.precision}
     lone = [simulate(split.X[[j]], split.y[[j]], LONE, **options) for j in range(len(run.mse))]
     return np.concatenate([found.mse for found in lone])
@@ -385,6 +391,8 @@ def alone(model: ModelSettings, split: Split, run: Run) -> Array:
 def centralised(paper: Paper, spec: OmklSpec, split: Split) -> Array:
     """OMKL on everybody's samples, round by round; its error on each learner's samples. (J,)"""
     J, T, d = split.X.shape
+    if split.known is not None:  # it learns labels in their order
+        return np.full(J, np.nan)
     X, y = split.X.swapaxes(0, 1).reshape(T * J, d), split.y.T.reshape(T * J)
     mu, eta_g = spec.settings(paper.rates_at(T), T * J)
     loss = paper.loss_function
@@ -399,7 +407,8 @@ def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
     groups, best = _categories(source), []
     for j, labels in enumerate(y):
         times = None if split.times is None else split.times[j]
-        guesses = naive.simple_guesses(labels, times, split.delay, None if groups is None else groups[j])
+        late = split.delays if isinstance(split.delays, int) else split.delays[j]
+        guesses = naive.simple_guesses(labels, times, late, None if groups is None else groups[j])
         best.append(min(float(((guess - labels) ** 2).mean()) for guess in guesses.values()))
     return {"simple guess": np.array(best)}
 

@@ -273,3 +273,10 @@ class ParetoTail(NamedTuple):
         if abs(self.shape) < 1e-6:
             return math.exp(-min(x / self.scale, 300.0))
         return float(max(1 + self.shape * min(x / self.scale, 1e30), 1e-9) ** (-1 / self.shape))
+
+
+__all__ = ["Alarms", "Judgement", "judge_all"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -5,6 +5,9 @@ others are: of inputs that go together, such as temperatures of neighbouring pla
 the model uses, not which of them cause the target. Nothing is kept for this: usual values come from the
 statistics that a model has anyway.
 
+Inputs of one column are drawn together: a category takes one of its words, as often as it has it, and the
+sine and cosine of a time are of one moment.
+
     effect          how far a prediction moves (root mean square) if the input takes another usual value
     contribution    the input's part in one prediction: its Shapley value, averaged over orders in which
                     inputs take their values, one after the other, starting from usual ones
@@ -31,6 +34,8 @@ Group: TypeAlias = Sequence[int]
 
 #: Draws of usual values, and predictions that are computed at once; orders in which inputs take their values.
 DRAWS, AT_ONCE, ORDERS = 256, 2000, 64
+#: Parts of distributions that are looked at, and how far from a circle sine and cosine of a time may lie.
+GRID, AROUND = 257, 0.2
 #: A trend that is at least that clear is named.
 CLEAR = 0.5
 #: On a live page: inputs that are shown, those that matter most; and how many a model may have.
@@ -86,7 +91,7 @@ class Contributions(NamedTuple):
 
 def effects(f: Function, usual: Usual, names: Sequence[str], groups: Sequence[Group]) -> Effects:
     """How far predictions move if an input, or a group of them, takes other usual values."""
-    d = sum(map(len, groups))
+    d, usual = sum(map(len, groups)), together(usual, groups)
     drawn = np.random.default_rng(0).uniform(size=(2, DRAWS, d))
     here, other = usual(drawn[0]), usual(drawn[1])
     before, moved = _many(f, here), np.empty((len(groups), DRAWS))
@@ -109,7 +114,7 @@ def contributions(
     f: Function, usual: Usual, x: Array, names: Sequence[str], groups: Sequence[Group]
 ) -> Contributions:
     """What each input, or group of them, adds to the prediction of x (d,)."""
-    n, rng = len(groups), np.random.default_rng(0)
+    n, rng, usual = len(groups), np.random.default_rng(0), together(usual, groups)
     start = usual(rng.uniform(size=(ORDERS, len(x))))
     added = np.zeros(n)
     for k in range(0, ORDERS, 2):
@@ -119,6 +124,44 @@ def contributions(
     added /= ORDERS
     y_hat = float(f(x[None])[0])
     return Contributions(tuple(names), y_hat - float(added.sum()), y_hat, added)
+
+
+def together(usual: Usual, groups: Sequence[Group]) -> Usual:
+    """Usual values in which inputs of one column go together: one word of a category, one moment of a time.
+
+    >>> values = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 1.0]])  # of two words, one of which is rarer
+    >>> usual = together(lambda parts: quantile(values, parts), [[0, 1]])
+    >>> drawn = usual(np.random.default_rng(0).random((900, 2)))
+    >>> bool((drawn.sum(1) == 1).all()), drawn.mean(0).round(1).tolist()
+    (True, [0.2, 0.8])
+    """
+    several = [list(group) for group in groups if len(group) > 1]
+    if not several:
+        return usual
+    d = sum(map(len, groups))
+    seen = usual(np.repeat(np.linspace(0, 1, GRID)[:, None], d, 1))
+    weights = np.r_[0.5, np.ones(GRID - 2), 0.5] / (GRID - 1)
+    words = [group for group in several if (seen[0, group] == 0).all() and (seen[-1, group] == 1).all()]
+    pairs = [pair for group in several for pair in zip(group[::2], group[1::2], strict=False)]
+    turns = [pair for pair in pairs if abs(weights @ (seen[:, pair] ** 2).sum(1) - 1) < AROUND]
+
+    def drawn(parts: Array) -> Array:
+        found = usual(parts)
+        for group in words:
+            often = weights @ seen[:, group]
+            often = often / often.sum() if often.sum() > 0.5 else often  # else it is often missing
+            at = np.searchsorted(np.cumsum(often), parts[:, group[0]])
+            found[:, group] = at[:, None] == np.arange(len(group))
+        for sine, cosine in turns:
+            angle = math.tau * parts[:, sine]
+            if abs(weights @ seen[:, [sine, cosine]]).max() < AROUND:
+                found[:, sine], found[:, cosine] = np.sin(angle), np.cos(angle)
+            else:  # a part of the year only
+                side = np.sign(weights @ seen[:, cosine]) or 1.0
+                found[:, cosine] = side * np.sqrt(np.maximum(1 - found[:, sine] ** 2, 0))
+        return found
+
+    return drawn
 
 
 def direction(trend: float) -> str:
@@ -156,3 +199,10 @@ def quantile(values: Array, parts: Array) -> Array:
     columns = np.arange(values.shape[1])
     low, high = values[below, columns], values[np.minimum(below + 1, len(values) - 1), columns]
     return np.asarray(low + (place - below) * (high - low))
+
+
+__all__ = ["Contributions", "Effects", "contributions", "effects"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -23,8 +23,10 @@ from ..base.errors import InputError
 from ..base.types import Array
 from .auto.mixer import Mixer
 from .conformal import FADING, KEPT, weighted_quantile
+from .doubt import Doubt
 from .fields import LARGEST, Concept, field
 from .horizon import Horizon
+from .ridges import Ridges
 
 HOUR, DAY, WEEK = 3600.0, 86400.0, 604800.0
 #: Before all readings.
@@ -35,6 +37,8 @@ KEPT_VALUES, APART = 2048, 299.0
 FRESH = 3.0
 #: Values that tell how large errors may be.
 EARLY = 12
+#: A target is absurd if it lies farther beyond all before than so many of their widths.
+FAR = 5.0
 #: Forecasts that wait for labels, at most; where readings come faster, some are not learnt from.
 WAITING = 512
 #: Rows that tell a season where there are no time stamps, and the longest season.
@@ -117,39 +121,6 @@ def hour_of(phases: Array) -> npt.NDArray[np.intp]:
     return np.asarray((phases * 168 + 1e-6).astype(int) % 168)
 
 
-class Ridges(Concept):
-    """A linear ridge for each of H leads, with forgetting; coefficients begin at 0.
-
-        S <- (1 - 1 / fade) S + b b',   s <- (1 - 1 / fade) s + y b,   (S + prior diag(S) / n) beta = s
-
-    The prior is as strong as `prior` samples, whatever the columns' units.
-    """
-
-    S: Array = field("H c c")
-    s: Array = field("H c")
-    beta: Array = field("H c")
-    n: Array = field("H", low=0.0)
-
-    def __init__(self, H: int, c: int, *, fade: float = 2000.0, prior: float = 10.0) -> None:
-        self.keep, self.prior = 1 - 1 / fade, prior
-        self.allocate(np.float64, H=H, c=c)
-
-    def predict(self, b: Array) -> Array:
-        """(H, c) -> (H,)"""
-        return np.asarray((b * self.beta).sum(-1))
-
-    def learn(self, b: Array, y: Array) -> None:
-        """Columns (H, c) and labels (H,), NaN where a lead has none."""
-        rows = np.flatnonzero(np.isfinite(y))
-        b, i = b[rows], np.arange(b.shape[1])
-        self.n[rows] = self.keep * self.n[rows] + 1
-        S = self.S[rows] = self.keep * self.S[rows] + b[:, :, None] * b[:, None, :]
-        self.s[rows] = self.keep * self.s[rows] + y[rows, None] * b
-        size, A = S[:, i, i], S.copy()
-        A[:, i, i] += self.prior * size / self.n[rows, None] + 1e-9 * size.max(1, keepdims=True) + 1e-12
-        self.beta[rows] = np.linalg.solve(A, self.s[rows, :, None])[..., 0]
-
-
 class Share(Concept):
     """How much of what the model adds to the ridges is believed, at each lead.
 
@@ -182,14 +153,17 @@ class Spread(Concept):
     """How large errors are now, at each lead, and which part of that the bounds need.
 
     Two estimates run beside each other: the mean |error| of the hour of the week (towards that of the hour of
-    the day, and of all hours, while there are few), and a ridge of log |error| on the calendar and on what is
-    forecast. That with the better running score log s + |e| / s counts. Bounds are the weighted quantile of
-    the last |e| / s times s, as in `learning.conformal`.
+    the day, and of all hours, while there are few), and a ridge of log |error| on the calendar, on what is
+    forecast and on the d inputs. That with the better running score log s + |e| / s counts. Bounds are the
+    weighted quantile of the last |e| / s times s, as in `learning.conformal`. Forecasts that overlap err
+    alike, so that there are fewer errors than it seems: the error that is not known yet, which counts as
+    infinite, weighs `ALIKE` more for each of the others.
     """
 
     SHRINK = 1.0
     FLOOR = 0.01  # the least scale, in mean errors
     COLUMNS = 8
+    ALIKE = 0.1
 
     week: Array = field("H 168", low=0.0)
     day: Array = field("H 24", low=0.0)
@@ -201,9 +175,9 @@ class Spread(Concept):
     told: Array = field("H", low=0.0)  # ratios noted
     ratios: Array = field(f"H 2 {KEPT}", low=0.0)  # the newest last
 
-    def __init__(self, H: int) -> None:
+    def __init__(self, H: int, d: int) -> None:
         self.allocate(np.float64, H=H)
-        self.logs = Ridges(H, self.COLUMNS, fade=500.0)
+        self.logs = Ridges(H, self.COLUMNS + d, fade=500.0)
 
     def scales(self, phases: Array, columns: Array) -> Array:
         """Both estimates, at the phases of the week (H,) of the leads. (H, 2)"""
@@ -245,7 +219,7 @@ class Spread(Concept):
             counts[at] += 1
             means[at] += (e - means[at]) / np.minimum(counts[at], most)
 
-    def widths(self, scales: Array, coverage: float) -> Array:
+    def widths(self, scales: Array, coverage: float, overlap: Array) -> Array:
         """Half-width for scales (H, 2), infinite where few errors are known. (H,)"""
         best = np.argmin(self.score, -1)
         found = np.empty(len(scales))
@@ -253,7 +227,9 @@ class Spread(Concept):
             known = int(min(self.told[h], KEPT))
             ages = np.arange(known - 1, -1, -1)
             ratios = self.ratios[h, way, KEPT - known :]
-            found[h] = weighted_quantile(ratios, FADING ** ages.astype(np.float64), coverage) * scales[h, way]
+            unknown = 1 + self.ALIKE * (overlap[h] - 1)
+            weights = FADING ** ages.astype(np.float64)
+            found[h] = weighted_quantile(ratios, weights, coverage, unknown) * scales[h, way]
         return found
 
     def state(self) -> dict[str, Any]:
@@ -264,6 +240,32 @@ class Spread(Concept):
         """Inverse of `state`."""
         super().restore(state)
         self.logs.restore(state["logs"])
+
+
+class Scores(Concept):
+    """Mean squared errors of forecasts and of simple guesses, at each lead, over about `OVER` labels."""
+
+    OVER = 500
+
+    n: Array = field("H", low=0.0)
+    own: Array = field("H", low=0.0)
+    naive: Array = field("H 4", low=0.0)
+
+    def __init__(self, H: int) -> None:
+        self.allocate(np.float64, H=H)
+
+    def learn(self, y_hat: Array, naive: Array, y: Array) -> None:
+        """What was forecast of labels (H,), NaN where a lead has none."""
+        h = np.flatnonzero(np.isfinite(y))
+        self.n[h] += 1
+        share = 1 / np.minimum(self.n[h], self.OVER)
+        self.own[h] += share * ((y_hat - y)[h] ** 2 - self.own[h])
+        self.naive[h] += share[:, None] * ((naive - y[:, None])[h] ** 2 - self.naive[h])
+
+    def roots(self) -> tuple[Array, Array]:
+        """Typical errors of forecasts and of the best simple guess, NaN where no label is known. (H,) each"""
+        known = self.n > 0
+        return tuple(np.where(known, np.sqrt(each), np.nan) for each in (self.own, self.naive.min(-1)))  # type: ignore[return-value]
 
 
 class Seen(Concept):
@@ -281,6 +283,10 @@ class Seen(Concept):
 
     def __init__(self) -> None:
         self.allocate(np.float64)
+
+    def beyond(self, y: float) -> tuple[float, float]:
+        """How far a value lies beyond all before, and their width."""
+        return max(y - float(self.top), float(self.floor) - y), float(self.top - self.floor)
 
     def add(self, y: float) -> None:
         """A value of the target."""
@@ -320,7 +326,7 @@ class Origin(NamedTuple):
     known: Array  # (H,) labels, NaN where not known
     said: Array  # (H, 2) forecasts without and with the model
     y: Array  # (H,) the forecast
-    spread: Array  # (H, 8) what the spread saw
+    spread: Array  # (H, 8 + d) what the spread saw
     scales: Array  # (H, 2) what it said
     kept: list[Array]  # what the model needs of its prediction, one row
 
@@ -370,10 +376,10 @@ class Forecaster:
             Profile(),
         )
         self.ridges = Ridges(self.H, 1 + SEASONAL + 3 + future + 1 + d)
-        self.share, self.spread = Share(self.H), Spread(self.H)
+        self.share, self.spread, self.scores = Share(self.H), Spread(self.H, d), Scores(self.H)
         self.mixer = Mixer(self.H, 1, 1 + len(NAIVE))
         self.waiting: deque[Origin] = deque()
-        self.seen = Seen()
+        self.seen, self.doubt = Seen(), Doubt(FAR)
         self.usual = np.zeros(d)  # means of the inputs
         self.gaps: deque[float] = deque(maxlen=15)
         self.last: Origin | None = None  # the last forecast
@@ -396,6 +402,11 @@ class Forecaster:
         return float(self.seen.season) if self.horizon.rows else DAY
 
     @property
+    def overlap(self) -> Array:
+        """How many forecasts of each lead err alike, as they are of the same time to come. (H,)"""
+        return np.clip(self.leads / self.interval, 1, 24)
+
+    @property
     def inputs(self) -> int:
         """How many inputs the model gets."""
         return self.d + 4 + SEASONAL + self.future
@@ -403,10 +414,12 @@ class Forecaster:
     def observe(self, time: float, y: float) -> list[Origin]:
         """A reading of the target, NaN if it has none; returns the rows that are ready to be learnt.
 
+        A value that cannot be believed counts as none, and in `doubt.absurd`.
+
         `time` is in seconds, or any rising number where leads are rows, and only its order counts.
         """
         time = self._tick(time)
-        if math.isfinite(y):
+        if math.isfinite(y) and self.doubt.believes(*self.seen.beyond(y), int(self.seen.n)):
             self._label(time, y)
             self._remember(time, y)
         return self._ready(time)
@@ -456,7 +469,7 @@ class Forecaster:
         blank = np.full(self.H, np.nan)
         said, spread, scales = (
             np.zeros((self.H, 2)),
-            np.zeros((self.H, Spread.COLUMNS)),
+            np.zeros((self.H, Spread.COLUMNS + self.d)),
             np.zeros((self.H, 2)),
         )
         return Origin(
@@ -520,9 +533,8 @@ class Forecaster:
         level = (origin.y - self.seen.mean) / wide
         jump = np.abs(origin.y - origin.last) / wide
         ones = np.ones(self.H)
-        return np.column_stack(
-            [ones, self._calendar(origin.phases), np.tanh(level), np.tanh(level**2), np.tanh(jump)]
-        )
+        course = [ones, self._calendar(origin.phases), np.tanh(level), np.tanh(level**2), np.tanh(jump)]
+        return np.column_stack([*course, origin.columns[:, origin.columns.shape[1] - self.d :]])
 
     def bounds(self) -> tuple[float, float]:
         """The limits of the target: as given; 0 where it was the least of many values, and often."""
@@ -534,13 +546,13 @@ class Forecaster:
         """Bounds of the last forecast that hold the label in `coverage` of all cases. (H,) each"""
         if self.last is None:
             raise InputError("there is no reading yet; expected one or more; call learn() first")
-        wide, (low, high) = self.spread.widths(self.last.scales, coverage), self.bounds()
+        wide, (low, high) = self.spread.widths(self.last.scales, coverage, self.overlap), self.bounds()
         return np.clip(self.last.y - wide, low, high), np.clip(self.last.y + wide, low, high)
 
     # Files
 
     def _concepts(self) -> dict[str, Any]:
-        names = ("seen", "short", "long", "profile", "ridges", "share", "mixer", "spread")
+        names = ("seen", "doubt", "short", "long", "profile", "ridges", "share", "mixer", "spread", "scores")
         return {name: getattr(self, name) for name in names}
 
     def state(self) -> dict[str, Any]:
@@ -605,6 +617,7 @@ class Forecaster:
         self.ridges.learn(at("columns"), labels - np.array([origin.last for origin in origins]))
         self._weigh(np.column_stack([ridge + self.share.weights * (whole - ridge), at("naive")]), labels)
         self.share.learn(ridge, whole - ridge, labels)
+        self.scores.learn(at("y"), at("naive"), labels)
         self.spread.learn(at("phases"), at("spread"), at("scales"), at("y") - labels)
 
     def _weigh(self, experts: Array, labels: Array) -> None:
@@ -613,8 +626,7 @@ class Forecaster:
             return
         errors = (experts - labels[:, None]) ** 2 / self.seen.unit
         usual = self.mixer.errors[:, 0].mean(-1, keepdims=True)
-        overlap = np.clip(self.leads / self.interval, 1, 24)  # forecasts of later times err alike
-        self.mixer.learn(np.where(np.isfinite(errors), errors, usual)[:, None], overlap)
+        self.mixer.learn(np.where(np.isfinite(errors), errors, usual)[:, None], self.overlap)
 
     def _ready(self, time: float) -> list[Origin]:
         """Rows with all labels, or whose labels will not come any more."""

@@ -63,7 +63,10 @@ class Guesser:
 
 
 def simple_guesses(
-    y: Array, times: Array | None = None, delay: int = 0, groups: npt.NDArray[np.int_] | None = None
+    y: Array,
+    times: Array | None = None,
+    delay: int | Array = 0,
+    groups: npt.NDArray[np.int_] | None = None,
 ) -> dict[str, Array]:
     """Each simple guess of one learner's labels (T,), of those known so far; also of its own group's.
 
@@ -78,13 +81,15 @@ def simple_guesses(
     return found
 
 
-def _of_groups(y: Array, times: Array, delay: int, groups: npt.NDArray[np.int_]) -> dict[str, Array]:
+def _of_groups(y: Array, times: Array, delay: int | Array, groups: npt.NDArray[np.int_]) -> dict[str, Array]:
     guessers = {group: Guesser() for group in np.unique(groups).tolist()}
-    rows = []
+    rows, told = [], np.arange(len(y)) + delay  # the rounds after which labels are known
+    order, next_one = np.argsort(told, kind="stable"), 0
     for t, group in enumerate(groups.tolist()):
-        if t > delay:
-            known = t - delay - 1
+        while told[order[next_one]] < t:
+            known = order[next_one]
             guessers[int(groups[known])].learn(float(times[known]), float(y[known]))
+            next_one += 1
         rows.append(guessers[group].guess(float(times[t])))
     names = set.union(*map(set, rows))
     return {name: np.array([row.get(name, row[LAST]) for row in rows]) for name in sorted(names)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -314,6 +315,10 @@ class PaperRow(Concept, Model):
         self._resume(DeviceState.of(state["device"]), state["unit"])
 
 
+#: Inputs beyond it are surely not scaled.
+FAR = 10.0
+
+
 class PaperNetwork:
     """A `simulator.driver.Stepper`; `how` it is carried out are the options of `domkl.simulate`."""
 
@@ -368,6 +373,8 @@ class PaperNetwork:
         self.labels = self.labels + X.shape[1]
         mine, labels = (X, y[..., 0]) if rows is None else (X[rows], y[rows][..., 0])
         checks.finite("X", mine, first, rows)
+        if not first:
+            _warn_of_scale(mine)
         labels = losses.labels(self.setting.how.loss, checks.finite("y", labels, first, rows))
         with np.errstate(over="ignore", invalid="ignore"):  # reported below, in one line
             y_hat = self.engine.advance(mine, labels)
@@ -377,6 +384,18 @@ class PaperNetwork:
                 "scale them, for example to [0, 1]"
             )
         return Watched(y_hat[..., None], y, np.empty((len(y_hat), 0)), self.engine.q)
+
+
+def _warn_of_scale(X: Array) -> None:
+    """Kernels are as wide as inputs near [0, 1] need them; of others they see noise."""
+    most = np.abs(X).max((0, 1), initial=0)
+    if most.size and most.max() > FAR:
+        warnings.warn(
+            f"input {most.argmax()} is up to {most.max():.4g}, and Paper's kernels are made for inputs near "
+            "[0, 1]; scale them, for example with Split.scaled_by_start(), or use domkl.Auto",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _refuse_cycles(rule: str, graph: Graph) -> None:

@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias
+from typing import Any, ClassVar, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -127,6 +127,9 @@ class Means(NamedTuple):
 PLAIN = Means()
 
 
+S = TypeVar("S", bound="Settings")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Settings:
     """What the settings of all models have in common: they are equal if they are written alike."""
@@ -216,6 +219,28 @@ class Settings:
             elif value != each.default:
                 texts.append(f"{each.name}={value!r}")
         return f"{type(self).__name__}({', '.join(texts)})"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Every setting by name, as scikit-learn asks for them.
+
+        >>> Auto(size=400).get_params()["size"]
+        400
+        """
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+
+    def set_params(self: S, **params: Any) -> S:
+        """The same settings but for these; settings themselves never change.
+
+        >>> Auto(size=400).set_params(size=100)
+        Auto(size=100)
+        """
+        unknown = [name for name in params if name not in self.get_params()]
+        if unknown:
+            raise InputError(f"{unknown[0]!r} is no setting; {checks.hint(unknown[0], self.get_params())}")
+        return dataclasses.replace(self, **params)
+
+    def __sklearn_clone__(self: S) -> S:
+        return self  # which cannot change
 
     def __eq__(self, other: object) -> bool:
         return self.table == getattr(other, "table", None)
@@ -526,13 +551,18 @@ KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 
 def as_settings(model: Any) -> Settings:
-    """Settings as they are, and an object that makes rows of a model as `Own`."""
+    """Settings as they are, or `Auto()` for None, those of a name, or an object that makes rows, as `Own`."""
+    if model is None:
+        return Auto()
+    if isinstance(model, str):
+        return KINDS[checks.one_of("model", model, KINDS)]()
     if isinstance(model, Settings):
         return model
     if callable(getattr(model, "make", None)) and not isinstance(model, type):
         return Own(given=model)
     raise InputError(
-        f"model is {checks.short(model)}; expected domkl.Auto(...) or domkl.Paper(...); write one of them"
+        f'model is {checks.short(model)}; expected "auto", "paper", domkl.Auto(...) or domkl.Paper(...); '
+        "write one of them"
     )
 
 

@@ -6,10 +6,11 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from ..base import checks
+from ..learning.doubt import Doubt
 
 #: Samples over which errors are averaged.
 ROLLING = 200
@@ -17,6 +18,8 @@ ROLLING = 200
 MOST_POINTS = 400
 #: The largest error that counts, also for what is no number; the square of a larger one would overflow.
 MOST = 1e150
+#: An error so many times the usual one is of an absurd reading, and tells nothing of the learner.
+FAR = 1000.0
 
 
 class Curve:
@@ -52,6 +55,7 @@ class Guesses:
         self.count, self.error, self.no_change, self.mean = 0, 0.0, 0.0, 0.0
         self.last: float | None = None  # the last label that is known
         self._sum, self.labels = 0.0, 0
+        self._doubt = Doubt(FAR)
 
     def now(self) -> tuple[float | None, float]:
         """What the simple guesses say of the next label."""
@@ -59,6 +63,8 @@ class Guesses:
 
     def judge(self, y: float, y_hat: float, guessed: tuple[float | None, float]) -> None:
         """A label has come, and these had been guessed."""
+        if not self._doubt.believes(abs(y - y_hat), math.sqrt(self.error), self.count):
+            return
         last, mean = guessed
         if last is not None:  # the first label is a surprise to everybody, so it says nothing
             self.count += 1
@@ -84,6 +90,8 @@ def _square(miss: float) -> float:
 
 #: Samples of each learner that are shown, and predictions that wait for their labels.
 RECENT, WAITING = 300, 4096
+#: Readings that are shown before a forecast.
+READINGS = 96
 #: Alarms that are shown, learners that are, and characters of a name.
 ALARMS, LEARNERS, LONGEST = 50, 1024, 64
 #: Seconds without a word after which a learner makes room for another.
@@ -121,6 +129,8 @@ class Shown:
         self.alarms, self.traced, self.seen_at = 0, 0, time.monotonic()
         self.reported: dict[str, Any] = {}  # errors that it reported itself
         self.effects: dict[str, Any] | None = None  # which inputs matter
+        self.readings: deque[tuple[Any, float]] = deque(maxlen=READINGS)  # of the target, where it forecasts
+        self.curve_ahead: list[list[Any]] | None = None
 
     def judged(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """The earlier record of a prediction whose label has come, with what this one says of it."""
@@ -221,6 +231,29 @@ class Feed:
                 shown.curve.add((record.get("round", guesses.count), error, shown.rmse_alone, *others))
             self.version += 1
 
+    def forecast(
+        self,
+        learner: str,
+        when: Any,
+        now: float | None,
+        curve: Sequence[Mapping[str, Any]],
+        errors: Sequence[float],
+        simple: Sequence[float],
+    ) -> None:
+        """A reading of the target and what is forecast from it, of each lead as agents write it; typical
+        errors of each lead, and of the best simple guess."""
+        with self._changing:
+            shown = self._shown(learner)
+            if shown is None:
+                return
+            if now is not None:
+                shown.readings.append((when, now))
+            keys = ("lead", "time", "y_hat", "low", "high")
+            columns = [[point.get(key) for point in curve] for key in keys]
+            told = ([value if math.isfinite(value) else None for value in each] for each in (errors, simple))
+            shown.curve_ahead = [*columns, *told]
+            self.version += 1
+
     def status(self, status: Mapping[str, Any]) -> None:
         """How a learner is: `learner`, and any of `COUNTS`, `rmse`, `rmse_alone` and `weights`."""
         with self._changing:
@@ -303,6 +336,9 @@ class Feed:
         if self.publish == "full":
             found["samples"] = [[record.get(key) for record in shown.recent] for key in COLUMNS]
             found["effects"] = shown.effects
+            if shown.curve_ahead is not None:
+                found["readings"] = list(map(list, zip(*shown.readings, strict=True)))
+                found["ahead"] = shown.curve_ahead
         if self.publish != "counts":
             found["errors"] = list(map(list, zip(*shown.curve.points, strict=True)))
             found["weights"] = shown.reported.get("weights") or []

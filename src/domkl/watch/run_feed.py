@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.types import Array
-from .feed import COLUMNS, MOST, RECENT, ROLLING, Curve
+from .feed import COLUMNS, FAR, MOST, RECENT, ROLLING, Curve
 
 
 class Rolling:
@@ -67,7 +67,9 @@ class Rolling:
         sums = np.cumsum(held[1, :, : known.stop], axis=1)[:, known.start :] + self._dropped[:, None]
         means = sums / np.arange(start - self._delay, self.done - self._delay)
         misses = np.minimum(np.abs(np.stack([y_hat, alone, held[1, :, known], means]) - y), MOST)
-        return np.asarray((misses * misses).mean(-1))
+        usual = np.median(misses[0], -1, keepdims=True)
+        counts = (misses[0] <= FAR * usual) | (usual == 0)  # others are of absurd readings
+        return np.asarray((misses * misses).mean(-1, where=counts))
 
 
 #: Bounds of a prediction hold so many of the last WINDOW errors before it.

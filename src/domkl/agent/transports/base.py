@@ -21,71 +21,35 @@ KINDS = ("memory", "zenoh", "mqtt")
 
 @dataclasses.dataclass(frozen=True)
 class TransportSettings:
-    """Settings of a transport: addresses, certificates and limits.
+    """Settings of a transport: addresses, certificates and limits."""
 
-    Parameters
-    ----------
-    kind
-        `memory` (one process), `zenoh` (learner to learner) or `mqtt` (through a broker).
-    network, name
-        The network, and this learner's name in it; with certificates, the certificate's common name.
-    listen, connect
-        Zenoh: `host:port` addresses to listen on, and those of neighbours to connect to. Of two
-        neighbours at least one must know the other's address; learners that are no neighbours are not
-        connected.
-    announce
-        Zenoh: addresses at which others reach this learner, if not those it listens on.
-    broker
-        MQTT: `host:port` of the broker.
-    user, password
-        MQTT: name and password at the broker. They leave this machine over TLS only, unless `insecure`.
-    ca, cert, key
-        PEM files for mutual TLS, as `domkl certs` makes them. Without them only loopback is allowed. With a
-        user of a broker `ca` alone is enough; "system" are the certificates that this machine trusts.
-    revoked
-        PEM file that lists revoked certificates; whoever receives messages reads it, not the transport.
-    peers
-        Zenoh with certificates: the learners whose messages are accepted, each under its own name
-        only. The operator is always accepted. Change it later with `Transport.admit`. Only the operator
-        may have none: it then accepts every certificate of the CA, to find out who is there.
-    topics
-        Further topics, not of learners, that may be read and written: of sensors, and for predictions.
-    is_guest
-        MQTT: no learner but a client of a broker of others, which says nothing about itself there.
-    will
-        MQTT, a guest: the topic on which the broker says "offline" when this client is gone; "" for none.
-    discover
-        Zenoh: "lan" also finds learners by multicast on the local network, and connects to all it finds.
-    insecure
-        Allow other machines without certificates: anyone there can then read and forge.
-    max_bytes
-        Longer messages are refused, going out and coming in.
-    inbox
-        Most messages that may wait to be received, together at most four times `max_bytes`; further ones
-        are refused.
-    """
-
-    kind: str
+    kind: str  # memory (one process), zenoh (learner to learner) or mqtt (through a broker)
     network: str
-    name: str
+    name: str  # this learner's; with certificates, the certificate's common name
+    #: Zenoh: host:port to listen on, of neighbours to connect to, and where others reach this learner if not
+    #: where it listens. Of two neighbours at least one must know the other's; others are not connected.
     listen: tuple[str, ...] = ()
     connect: tuple[str, ...] = ()
     announce: tuple[str, ...] = ()
-    broker: str = "127.0.0.1:1883"
+    broker: str = "127.0.0.1:1883"  # MQTT
+    #: PEM files for mutual TLS, as `domkl certs` makes them; without them only loopback is allowed. With a
+    #: user of a broker `ca` alone is enough; "system" are the certificates that this machine trusts.
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
-    revoked: str | None = None
+    revoked: str | None = None  # a list, read by whoever receives messages
+    #: Zenoh with certificates: whose messages are accepted, each under its own name only, besides the
+    #: operator's; see `Transport.admit`. The operator alone may have none: it accepts the CA's certificates.
     peers: tuple[str, ...] = ()
-    user: str | None = None
+    user: str | None = None  # at the broker; it leaves this machine over TLS only, unless `insecure`
     password: Secret | None = None
-    topics: tuple[str, ...] = ()
-    is_guest: bool = False
-    will: str = ""
-    discover: str = ""
-    insecure: bool = False
-    max_bytes: int = 16 * 2**20
-    inbox: int = 4096
+    topics: tuple[str, ...] = ()  # not of learners, that may be read and written, too
+    is_guest: bool = False  # MQTT: a client of a broker of others, which says nothing about itself there
+    will: str = ""  # of a guest: the topic on which the broker says "offline" when it is gone
+    discover: str = ""  # Zenoh: "lan" also connects to all that multicast finds
+    insecure: bool = False  # allow other machines without certificates: anyone there can read and forge
+    max_bytes: int = 16 * 2**20  # longer messages are refused, going out and coming in
+    inbox: int = 4096  # messages that may wait, together at most four times `max_bytes`
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

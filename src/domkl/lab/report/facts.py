@@ -165,7 +165,7 @@ def _learner(outcome: Outcome, j: int) -> Document:
 def _network(outcome: Outcome) -> Document:
     known = _errors(outcome, list(range(outcome.graph.J)))
     best = plain(outcome.scale * outcome.run.kernel_mse.min(1).mean()) if outcome.sigma2 else None
-    return {**known, "best_kernels_mse": best}
+    return {**known, "best_kernels_mse": best, "unused": unused(outcome.run.trust)}
 
 
 def _single_kernels(outcome: Outcome) -> list[Document]:
@@ -364,7 +364,23 @@ def verdict(facts: Document) -> str:
     squared = [network["mse"], network["mse_alone"]]
     errors = squared if has_classes(facts) else [math.sqrt(mse) for mse in squared]
     words = together_or_alone(errors[0], errors[1], facts["unit"])
-    return f"Mean squared error: {words}" if has_classes(facts) else words
+    words = f"Mean squared error: {words}" if has_classes(facts) else words
+    return f"{words}{unused_words(network['unused'], len(facts['learners']))}"
+
+
+def unused(trust: Array) -> int:
+    """How many learners used less than half of their neighbours' messages, of those that judged some."""
+    judged = np.isfinite(trust).any(-1) if trust.size else np.zeros(0, bool)
+    return int((np.nanmean(trust[judged], -1) < 0.5).sum()) if judged.any() else 0
+
+
+def unused_words(n: int, J: int) -> str:
+    """A sentence about learners that made little use of their neighbours.
+
+    >>> unused_words(2, 3)
+    ' 2 of 3 learners hardly used their neighbours.'
+    """
+    return f" {n} of {plural(J, 'learner')} hardly used their neighbours." if n else ""
 
 
 def together_or_alone(together: float, alone: float, unit: str = "") -> str:

@@ -97,6 +97,8 @@ def _last(outcome: Outcome, last: Contributions) -> str:
     )
 
 
+#: Of every table of errors.
+LOWER = "lower errors are better, the least of a row is bold."
 #: The last rounds that are shown, and of how many learners.
 ROUNDS, LEARNERS = 1500, 12
 
@@ -111,7 +113,7 @@ def data(outcome: Outcome) -> dict[str, Any]:
     for j, name in enumerate(names_of(outcome)[:LEARNERS]):
         x = times[j, first:] if timed and times is not None else np.arange(first, T)
         columns = (x, *(values[j, first:] for values in (outcome.y, outcome.y_hat, low, high)))
-        learners.append({"name": name, "columns": [_plain(column) for column in columns]})
+        learners.append({"name": name, "columns": [plain(column) for column in columns]})
     label = outcome.source.target or "target"
     unit = f", {outcome.unit}" if outcome.unit else ""
     return {"timed": timed, "label": f"{label}{unit}", "learners": learners}
@@ -152,7 +154,8 @@ def uplot() -> tuple[str, str]:
     return script.replace("</script", "<\\/script"), style
 
 
-def _plain(values: Array) -> list[float | None]:
+def plain(values: Array) -> list[float | None]:
+    """Numbers for JSON."""
     return [
         float(f"{value:.7g}") if abs(value) < 1e7 else float(value) if math.isfinite(value) else None
         for value in values.tolist()
@@ -180,21 +183,18 @@ def write(outcome: Outcome, directory: str | Path) -> list[Path]:
 
 def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
     """The whole page as text."""
-    script, style = uplot()
-    jinja2 = need("jinja2", "cli")
-    source = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
-    text: str = page.render(
+    columns = told.learner_columns(facts)
+    about = f"“{columns[0].head}” beside other methods on the same samples; {LOWER}"
+    return filled(
         title=facts["title"] or facts["experiment"],
         headline=told.headline(facts),
         chart=as_script(data(outcome)),
         chart_caption=caption(outcome),
-        uplot=script,
-        uplot_style=style,
         setting_line=told.setting_line(facts),
         sentence=told.sentence(facts),
         verdict=told.verdict(facts),
-        columns=told.learner_columns(facts),
+        table={"title": "Learners", "about": about, "rows": "learner", "mean": True},
+        columns=columns,
         learners=[{"name": one["name"], "top": told.top_words(one, 3)} for one in facts["learners"]],
         kernels=told.kernel_rows(facts),
         squared_unit=told.squared_unit(facts),
@@ -204,4 +204,13 @@ def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
         notes=facts["notes"],
         glossary=told.glossary(facts),
     )
+
+
+def filled(chart: str, **parts: Any) -> str:
+    """The page with everything that stands in it."""
+    script, style = uplot()
+    jinja2 = need("jinja2", "cli")
+    source = resources.files(__package__).joinpath("page.html").read_text(encoding="utf-8")
+    page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
+    text: str = page.render(chart=chart, uplot=script, uplot_style=style, **parts)
     return text

@@ -6,12 +6,26 @@ const dashed = { dash: [6, 4], width: 1.5 };
 const samples = new Plot("samples", [
   ["truth", "truth"], ["prediction", "guess"], ["low", "guess", { width: 0 }], ["high", "guess", { width: 0 }],
   ["alarm", "alarm", { width: 0, paths: () => null, points: { show: true, size: 9, width: 2 } }],
-], "Predictions and labels", { bands: [[3, 2]] });
+], "Predictions and labels", { bands: [[3, 2]], scales: { y: { range: sane } } });
+const ahead = new Plot("ahead", [
+  ["readings", "truth"], ["forecast", "guess"], ["low", "guess", { width: 0 }], ["high", "guess", { width: 0 }],
+], "Readings and forecast", { bands: [[3, 2]], scales: { y: { range: sane } } });
 const errors = new Plot("errors", [
   ["this learner", "guess", { width: 2.5 }], ["own samples only", "alone"],
   ["no change", "same", dashed], ["mean so far", "mean", dashed],
 ], "Root mean squared errors", { scales: { y: { range: reach } }, ratio: 0.52 });
 const graph = new Graph(document.querySelector("#graph svg"), choose);
+
+/* All there is, but for values so far from the others that these would be a line. */
+function sane(plot) {
+  const values = plot.data.slice(1).flat().filter(Number.isFinite).sort((a, b) => a - b);
+  if (!values.length) return [0, 1];
+  const at = (part) => values[Math.round(part * (values.length - 1))];
+  const usual = at(0.95) - at(0.05), most = 20 * usual;
+  const kept = usual ? values.filter((each) => each >= at(0.05) - most && each <= at(0.95) + most) : values;
+  const low = kept[0], high = kept[kept.length - 1], pad = 0.06 * (high - low) || Math.abs(low) || 1;
+  return [low - pad, high + pad];
+}
 
 /* From 0 to somewhat above the lower curves: one far above them would press them flat. */
 function reach(plot) {
@@ -75,6 +89,7 @@ function render() {
   options(rows, detail);
   tiles(rows, own);
   drawSamples(detail);
+  drawAhead(detail);
   drawErrors(detail, own);
   drawWeights(detail);
   drawEffects(detail);
@@ -121,8 +136,9 @@ function tiles(rows, own) {
     const used = near.filter((each) => each.up !== false && (each.trust ?? 1) > 0.5).length;
     if (near.length && !(own.neighbours_used ?? used)) made.push(tile("Learning together", "not used", "its neighbours are silent, or their messages are refused"));
     else if (alone) made.push(tile("Learning together", alone.text, `error ${alone.than} with own samples only (${shown(own.rmse_alone)})`, alone.kind));
-    const best = [["no change", own.no_change], ["mean so far", own.mean]].filter(([, e]) => Number.isFinite(e)).sort((a, b) => a[1] - b[1])[0];
-    const simple = best ? against(own.rmse, best[1]) : null;
+    const forecast = state.detail && state.detail.ahead;
+    const best = (forecast ? [["the best of last value, yesterday, last week, mean of the hour", forecast[6][0]]] : [["no change", own.no_change], ["mean so far", own.mean]]).filter(([, e]) => Number.isFinite(e)).sort((a, b) => a[1] - b[1])[0];
+    const simple = best ? against(forecast ? forecast[5][0] : own.rmse, best[1]) : null;
     if (simple) made.push(tile("Beside a simple guess", simple.text, `error ${simple.than} “${best[0]}” (${shown(best[1])})`, simple.kind));
   }
   const up = rows.filter((row) => ["ready", "done"].includes(stateOf(row))).length;
@@ -152,6 +168,25 @@ function drawSamples(detail) {
     { unit: state.unit, isTime, xName: isTime ? "time (UTC)" : "reading" });
   $("n-samples").textContent = detail && detail.samples ? `${detail.name}, the last ${count(index.length)} predictions${target}, each made before its label was known`
     : "readings are not published here";
+}
+
+/* The last readings, and from them the curve beyond now; of each lead, how large errors were. */
+function drawAhead(detail) {
+  const found = detail && detail.ahead;
+  $("coming").hidden = !found;
+  if (!found) return;
+  const [when, values] = detail.readings.length ? detail.readings : [[], []], [leads, due, guess, low, high, errors, simple] = found;
+  const isTime = due.length > 0 && [...when, ...due].every((each) => typeof each === "string");
+  const past = isTime ? when.map(seconds) : when, last = past.length ? past[past.length - 1] : 0;
+  const x = [...past, ...(isTime ? due.map(seconds) : leads.map((each) => last + parseInt(each, 10)))];
+  const before = past.map((_, i) => (i === past.length - 1 ? values[i] : null)), after = due.map(() => null);
+  ahead.set([x, [...values, ...after], [...before, ...guess], [...before, ...low], [...before, ...high]],
+    { unit: state.unit, isTime, xName: isTime ? "time (UTC)" : "reading" });
+  const words = `${detail.name}, ${leads.length === 1 ? leads[0] : `${leads[0]} to ${leads[leads.length - 1]}`} ahead`;
+  $("n-ahead").textContent = `${words}; errors are those of the last 500 forecasts`;
+  const rows = leads.map((lead, h) => [lead, isTime ? stamp(seconds(due[h])) : "–", shown(guess[h], state.unit),
+    Number.isFinite(low[h]) ? `${shown(low[h])} to ${shown(high[h])}` : "–", shown(errors[h]), shown(simple[h])]);
+  $("leads").replaceChildren(table("Every lead", ["lead", "when (UTC)", "forecast", "bounds", "RMSE", "simple guess"], rows, "cards words"));
 }
 
 function drawErrors(detail, own) {
@@ -286,7 +321,7 @@ function isDark() {
 
 function themed() {
   $("theme").textContent = isDark() ? "Light" : "Dark";
-  for (const plot of [samples, errors]) if (plot.plot) plot.draw();
+  for (const plot of [samples, ahead, errors]) if (plot.plot) plot.draw();
 }
 
 $("theme").addEventListener("click", () => {
