@@ -32,7 +32,7 @@ def check(model: ModelSettings | str | None) -> Settings:
 
 def settings_of(model: ModelSettings | None) -> Any:
     """Settings as given, `Auto()` for None."""
-    return Auto() if model is None else model
+    return as_settings(None) if model is None else model
 
 
 def for_numbers(model: ModelSettings | None, several: bool = False) -> Settings:
