@@ -18,7 +18,7 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..learner import handed
 from ..learning.explain import Contributions, Effects, Group, contributions, effects
-from ..models.settings import Auto, ModelSettings, Settings, as_settings
+from ..models.settings import ModelSettings, Settings, as_settings
 from ..models.taught import HandedModel
 from .online import OnlineRows, Single
 
