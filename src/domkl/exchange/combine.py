@@ -110,6 +110,14 @@ class Neighbours:
         mean = np.where(nobody, own, seen / _shaped(np.maximum(counted, 1e-9), total))
         return Pull(total, moved, weight, mean, self.weight)
 
+    @staticmethod
+    def stepped(pull: Pull, received: Array, weights: Array) -> Pull:
+        """The same at one receiver, whose duals move with other weights (E,), 0 where they do not."""
+        moved = sum(
+            (_shaped(w, one) * one for w, one in zip(weights, received, strict=True)), 0 * received[0]
+        )
+        return pull._replace(moved=moved[None], moving=weights.sum()[None])
+
     def sums(self, received: Array) -> Array:
         """Weighted sums over neighbours. (E, ...) -> (J, ...)"""
         total = np.zeros((len(self.deg), *received.shape[1:]), received.dtype)

@@ -589,7 +589,17 @@ class Learner:
                 incoming[part.name] = Each(values, moves, acked, self.round)
         if theta is None:
             return incoming, [None] * len(moves)
-        weights = near.weights if theta.rule == "pull" else np.ones(len(moves))
+        weights = np.ones(len(moves))
+        if theta.rule == "pull":
+            # Those of the degrees in this round's two messages: at both ends the same, whatever was lost before.
+            weights = np.array(
+                [
+                    1 / max(1, min(own.degree, arrived[name].degree)) if moving else 0.0
+                    for name, moving in zip(self._known, moves, strict=True)
+                ]
+            )
+            if not np.array_equal(weights[moves], near.weights[moves]):
+                incoming[theta.name] = near.stepped(incoming[theta.name], received[theta.name], weights)
         apart = mine[theta.name] - received[theta.name]
         moved = [self._weighed(w, by) if m else None for w, by, m in zip(weights, apart, moves, strict=True)]
         if self._rounded is not None and any(moves):
