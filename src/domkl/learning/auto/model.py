@@ -359,11 +359,11 @@ class AutoRows(Model):
         self._begin_weights(j)
         self.recent.reset(j)
 
-    def _begin_weights(self, j: int) -> None:
+    def _begin_weights(self, j: int, first: int = 0) -> None:
         """Before errors are known the common function is likeliest, as it rests on everybody's samples; of
         those that never listen the own one is most like it."""
-        self.mixture.mixer.favour(j, EXPERTS.index("common"))
-        self.apart.mixer.favour(j, APART.index("own"))
+        self.mixture.mixer.favour(j, EXPERTS.index("common"), first)
+        self.apart.mixer.favour(j, APART.index("own"), first)
 
     # News of scales
 
@@ -427,6 +427,8 @@ class AutoRows(Model):
         """Predict m targets from now on, the new ones last, which were 0; of a model without neighbours."""
         for concept in self._concepts().values():
             concept.widen_targets(m)
+        for j in range(self.J):
+            self._begin_weights(j, self.m)
         self.m = m
 
     def keep_sign(self, k: int) -> None:
