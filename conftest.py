@@ -19,6 +19,17 @@ collect_ignore = [
 ]
 
 
+os.environ.setdefault("MPLBACKEND", "Agg")
+
+
+@pytest.fixture(autouse=True)
+def _figures_are_closed():
+    """Pages and plots leave figures open, for whoever reads them; of many, matplotlib warns."""
+    yield
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers():
     """What `-n auto` means: one more than there are cores, as many tests wait for processes or deadlines."""

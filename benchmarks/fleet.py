@@ -20,9 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from domkl.datasets.turbofan import load_engines
 from domkl.lab import turbofan
-from domkl.lab.turbofan import ENGINES, LEARNT, SITES, run_fleet
+from domkl.lab.turbofan import ENGINES, LEARNT, SITES, load_engines, run_fleet
 
 OUT = Path(__file__).parent / "results" / "fleet.json"
 

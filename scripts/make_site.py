@@ -28,7 +28,7 @@ def gather() -> None:
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs" / "images", PAGES / "docs" / "images")
     pages = {ROOT / name: PAGES / name for name in MORE}
-    pages |= {page: PAGES / "docs" / page.name for page in (ROOT / "docs").glob("*.md")}
+    pages |= {page: PAGES / page.relative_to(ROOT) for page in (ROOT / "docs").rglob("*.md")}
     pages[ROOT / "README.md"] = PAGES / "index.md"
     for source, target in pages.items():
         target.parent.mkdir(parents=True, exist_ok=True)

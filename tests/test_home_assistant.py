@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 
+import jinja2
 import pytest
 
 from brokers import MOSQUITTO, running
 from domkl import cli
-from domkl.agent import Agent, config
+from domkl.agent import Agent, config, homeassistant
 from domkl.agent.homeassistant import Device
 from domkl.base.errors import InputError
 
@@ -54,6 +55,28 @@ device_class = "temperature"
 predictions = ""
 alarm_rate = 0.01
 """
+
+
+@pytest.mark.parametrize(
+    ("prediction", "shown"),
+    [
+        ({"y_hat": 21.306956444534244, "low": None}, ("21.307", "None")),
+        ({"y_hat": 123456.7}, ("123460.0", "None")),
+        ({"y_hat": -1.23456789e-7, "low": 3}, ("-1.2346e-07", "3.0")),
+    ],
+)
+def test_numbers_have_sensible_digits(prediction, shown):
+    for entity, text in zip(("predicted", "low"), shown, strict=True):
+        template = jinja2.Template(homeassistant.ENTITIES[entity][1])
+        assert template.render(value_json=prediction) == text
+
+
+def test_a_forecast_is_an_attribute_for_charts_and_for_emhass():
+    forecast = [
+        {"time": f"2026-01-01T0{h}:00:00Z", "y_hat": h * 100.0, "low": 0.0, "high": 1.0} for h in (1, 2)
+    ]
+    text = jinja2.Template(homeassistant.CURVE).render(value_json={"lead": "1h", "forecast": forecast})
+    assert json.loads(text) == {"lead": "1h", "forecast": forecast, "values": [100.0, 200.0]}
 
 
 def check(topic, payload):

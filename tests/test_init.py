@@ -67,7 +67,7 @@ def test_csv_files_become_devices_that_agree_on_their_inputs(here, capsys):
         assert (each.target, each.columns.time, each.output.coverage) == ("temp", ("when",), 0.9)
     for name in said["devices"]:
         lines = (here / "agents" / f"{name}.toml").read_text().splitlines()
-        assert len(lines) <= 6
+        assert len(lines) <= 7
         assert cli.main(["agent", f"agents/{name}.toml", "--check", "--json"]) == 0
         looked = json.loads(capsys.readouterr().out)
         assert looked["first_rows"]["refused"] == []
@@ -200,7 +200,21 @@ def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsy
         monkeypatch.setenv("BROKER_PASSWORD", "it's a secret")
         argv = ["--broker", broker.address, "--user", "me", "--topic", "home/+/env", "--target", "temp"]
         try:
-            assert cli.main(["init", *argv, "--home-assistant", "--json"]) == 0
+            assert (
+                cli.main(
+                    [
+                        "init",
+                        *argv,
+                        "--home-assistant",
+                        "--unit",
+                        "°C",
+                        "--device-class",
+                        "temperature",
+                        "--json",
+                    ]
+                )
+                == 0
+            )
         finally:
             stop.set()
             sensors.join()
@@ -217,9 +231,11 @@ def test_topics_become_devices_with_a_secret_that_others_cannot_read(here, capsy
     assert found.transport_settings().password == "it's a secret"
     assert found.output.topic == "predictions/kitchen"
     assert found.output.home_assistant
+    assert (found.output.unit, found.output.device_class) == ("°C", "temperature")
+    assert found.network == init.safe_name(here.name)
     text = (here / "agents" / "kitchen.toml").read_text()
     assert "secret" not in text.replace("password_file", "")
-    assert len(text.splitlines()) <= 6
+    assert len(text.splitlines()) <= 7
 
 
 @needs_broker

@@ -183,13 +183,32 @@ def test_an_experiment_file_names_ones_own_data(here, capsys):
 
 def test_a_number_that_may_mean_missing_is_told(here, capsys):
     (here / "marks.csv").write_text(
-        "a,b,y\n" + "".join(f"{-200 if i % 9 == 0 else i % 5},{i},{i}\n" for i in range(40))
+        "a,b,y\n" + "".join(f"{-200 if i % 9 == 0 else i % 5},{i * 7 % 11},{i}\n" for i in range(40))
     )
     _, found, _ = asked(capsys, "inspect", "marks.csv", "--target", "y")
     (note,) = found["notes"]
     assert note == "-200 in a is far below all other values; if it means missing, add --na=-200"
     _, found, _ = asked(capsys, "inspect", "marks.csv", "--target", "y", "--na=-200")
     assert not found["notes"]
+
+
+def test_a_column_that_tells_the_target_is_named(here, capsys):
+    (here / "told.csv").write_text(
+        "kind,total,noise,word,y\n"
+        + "".join(
+            f"{'hi' if i > 9 else 'lo'},{3 * i + 1},{i * 7 % 11},{'none' if i % 3 else 'rain'},{i}\n"
+            for i in range(30)
+        )
+    )
+    _, found, _ = asked(capsys, "inspect", "told.csv", "--target", "y")
+    (note,) = found["notes"]
+    assert note.startswith("total rises or falls with y in every row")
+    assert "add --drop total" in note
+    _, found, _ = asked(capsys, "inspect", "told.csv", "--target", "y", "--drop", "total")
+    assert not found["notes"]
+    (word,) = [each for each in found["columns"] if each["name"] == "word"]
+    assert word["missing"] == 0  # beside words, "none" is a word
+    assert "word=none" in str(found)
 
 
 def test_names_and_cells_do_not_command_a_terminal(tmp_path, capsys):

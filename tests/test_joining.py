@@ -109,6 +109,23 @@ def test_plain_values_are_called_as_their_topic(payload, x):
     assert found.time == NOW
 
 
+def test_messages_of_one_topic_are_refused_late_ahead_or_repeated():
+    columns = Columns("y", ("u",), time=("at",), kinds={"at": "time:s"})
+    rows = TopicRows(Encoder(columns), clock=lambda: NOW)
+
+    def read(at, u=1, topic="s"):
+        return rows(Message(topic, json.dumps({"at": at, "u": u, "y": 2}).encode(), NOW))
+
+    assert read(NOW - 10).time == NOW - 10
+    for at, kind in ((NOW - 20, "late"), (NOW - 10, "duplicate"), (NOW + 61, "future")):
+        with pytest.raises(RowRefused) as refused:
+            read(at)
+        assert refused.value.kind == kind
+    assert read(NOW - 10, u=5).x == [5.0]  # at the same time, but another reading
+    assert read(NOW - 20, topic="t").time == NOW - 20  # each topic has an order of its own
+    assert read(NOW - 5).time == NOW - 5  # what was refused has changed nothing
+
+
 def test_a_single_number_is_predicted_from_the_time(tmp_path):
     path = tmp_path / "a.toml"
     path.write_text(

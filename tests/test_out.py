@@ -227,7 +227,7 @@ def test_a_run_shows_itself():
     assert "y" not in run.to_frame()
     from matplotlib.figure import Figure as Drawing
 
-    axes = run.plot(y, learner=2, last=10, axes=Drawing().subplots())
+    axes = run.plot("predictions", y, learner=2, last=10, axes=Drawing().subplots())
     assert [line.get_label() for line in axes.lines] == ["truth", "prediction"]
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), run.y_hat[2, -10:])
     with pytest.raises(InputError, match="learner is 3"):

@@ -12,8 +12,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.base import places
 from domkl.base.errors import DataError, Error, InputError
+from domkl.base.places import refuse_device
 from domkl.datasets.columns import Columns
 from domkl.faces.saved import About
 from domkl.learner import files, schema
@@ -262,4 +262,4 @@ def test_nothing_takes_the_place_of_a_pipe_or_a_device(tmp_path):
         one.save(tmp_path / "pipe")
     assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
     with pytest.raises(OSError, match="it is a device or a pipe"):
-        places.refuse_device("/dev/stdout")
+        refuse_device("/dev/stdout")

@@ -183,10 +183,10 @@ def test_bad_input_is_named_in_one_line(case, message, engine):
     ("call", "message"),
     [
         (
-            lambda: domkl.simulate(**good(), model="auto"),
-            r"model is 'auto'; expected domkl.Auto\(\.\.\.\) or",
+            lambda: domkl.simulate(**good(), model="atuo"),
+            "model is 'atuo'; expected one of auto, paper; did you mean 'auto'",
         ),
-        (lambda: domkl.simulate(**good(), model=domkl.Auto), "expected domkl.Auto"),
+        (lambda: domkl.simulate(**good(), model=domkl.Auto), 'expected "auto", "paper", domkl.Auto'),
         (lambda: domkl.simulate(**good(), delay=5), "delay is 5 in 5 rounds, so no label is learnt"),
         (lambda: domkl.Rates(0, 1, 1), "rho is 0; expected a finite number above 0"),
         (lambda: domkl.Rates("1", 1, 1), "rho is '1'; expected a finite number above 0"),

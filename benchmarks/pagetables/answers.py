@@ -1,4 +1,4 @@
-"""docs/answers.md: alarms and explanations, from alarms.py and explain.py."""
+"""docs/results.md and docs/answers.md: alarms and explanations, from alarms.py and explain.py."""
 
 from __future__ import annotations
 
@@ -56,19 +56,6 @@ def detected(rate: str) -> str:
     return table(f"rate {rate} | " + " | ".join(FAULTS), rows)
 
 
-def each_stream() -> str:
-    streams = read("alarms")["faults"]
-    rows = []
-    for name in sorted(streams):
-        for who, label in WHO.items():
-            cells = [
-                " / ".join(f"{100 * streams[name][who][fault][rate]['found']:.0f}" for rate in RATES)
-                for fault in FAULTS
-            ]
-            rows.append([name, label, *cells])
-    return table("stream | model | spike | stuck | drift | unit change", rows)
-
-
 def friedman() -> str:
     found = read("explain")
     rows = (
@@ -96,7 +83,6 @@ MADE: dict[str, Maker] = {
     "alarms-within-0.002": lambda: within("0.002"),
     "faults-0.01": lambda: detected("0.01"),
     "faults-0.002": lambda: detected("0.002"),
-    "faults-by-stream": each_stream,
     "friedman": friedman,
     "friedman-copied": copied,
 }

@@ -26,8 +26,8 @@ from .faces.raw import RawCells
 from .learning.alarms import Alarms
 from .learning.conformal import Misses
 from .learning.explain import Contributions
-from .models.paper_single import digest
 from .models.settings import ModelSettings
+from .models.single import digest
 
 if TYPE_CHECKING:
     import pandas as pd

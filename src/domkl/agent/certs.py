@@ -216,29 +216,50 @@ def make_broker(
     hosts: Sequence[str] = (),
     days: int = 825,
     port: int = 8883,
+    topics: Sequence[str] = (),
 ) -> list[Made]:
-    """A broker's certificate, and `mosquitto.conf` with `mosquitto.acl` that use it."""
+    """A broker's certificate, and `mosquitto.conf` with `mosquitto.acl` that use it.
+
+    It listens on `hosts`, else on this machine alone; all clients may use `topics` besides the learners' own.
+    """
     check_name(network, "network")
     made, folder = make(directory, [BROKER], hosts=hosts, days=days), pathlib.Path(directory)
-    acl = f"pattern write {ROOT}/{network}/%u/#\npattern read {ROOT}/{network}/#\n"  # under its own name
-    made.append(_keep(folder / "mosquitto.acl", acl.encode))
-    made.append(_keep(folder / "mosquitto.conf", mosquitto_conf(folder.resolve(), port).encode))
+    made.append(_keep(folder / "mosquitto.acl", mosquitto_acl(network, topics).encode))
+    made.append(_keep(folder / "mosquitto.conf", mosquitto_conf(folder.resolve(), port, hosts).encode))
     return made
 
 
-def mosquitto_conf(directory: pathlib.Path, port: int) -> str:
+def mosquitto_acl(network: str, topics: Sequence[str] = ()) -> str:
+    """Each learner writes under its own name and reads all of its network; everybody uses `topics`."""
+    own = f"pattern write {ROOT}/{network}/%u/#\npattern read {ROOT}/{network}/#\n"
+    return own + "".join(f"pattern readwrite {_topic(each)}\n" for each in topics)
+
+
+def _topic(topic: str) -> str:
+    """A topic, perhaps with wildcards, that a line of the list of rights can have."""
+    if not topic.strip() or not topic.isprintable() or topic.startswith(("#", "+", " ", f"{ROOT}/")):
+        raise InputError(
+            f"topic is {topic!r}; expected one such as sensors/#, and none of the learners' own, which begin "
+            f"with {ROOT}/; choose others"
+        )
+    return topic
+
+
+def mosquitto_conf(directory: pathlib.Path, port: int, hosts: Sequence[str] = ()) -> str:
     """Configuration of a broker that identifies every client by its certificate only."""
-    return f"""\
-# Start with: mosquitto -c {directory / "mosquitto.conf"}
-# The user that mosquitto runs as must be able to read broker.key. Restart it after a certificate was revoked.
-listener {port}
+    tls = f"""\
 cafile {directory / "ca.pem"}
 certfile {directory / "broker.pem"}
 keyfile {directory / "broker.key"}
 crlfile {directory / REVOKED}
 require_certificate true
 use_identity_as_username true
-allow_anonymous false
+"""
+    listeners = "".join(f"listener {port} {host}\n{tls}" for host in hosts or ["127.0.0.1"])
+    return f"""\
+# Start with: mosquitto -c {directory / "mosquitto.conf"}
+# The user that mosquitto runs as must be able to read broker.key. Restart it after a certificate was revoked.
+{listeners}allow_anonymous false
 acl_file {directory / "mosquitto.acl"}
 set_tcp_nodelay true
 persistence false

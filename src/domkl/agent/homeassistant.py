@@ -14,15 +14,20 @@ from typing import Any
 
 #: What Home Assistant listens to unless it was told otherwise.
 PREFIX = "homeassistant"
+#: A number with five digits that count; "None" where there is none.
+NUMBER = "{%% set v = value_json.get('%s') %%}{{ None if v is none else '%%.5g' | format(v) | float }}"
 #: Each entity's component, and how its value is found in a prediction: there "None" is unknown, "" no change.
 ENTITIES = {
-    "predicted": ("sensor", "{{ value_json.y_hat }}"),
-    "low": ("sensor", "{{ value_json.get('low') }}"),
-    "high": ("sensor", "{{ value_json.get('high') }}"),
+    "predicted": ("sensor", NUMBER % "y_hat"),
+    "low": ("sensor", NUMBER % "low"),
+    "high": ("sensor", NUMBER % "high"),
     "alarm": ("binary_sensor", "{{ {true: 'ON', false: 'OFF'}.get(value_json.get('alarm'), '') }}"),
 }
-#: The forecast of each lead, as an attribute.
-CURVE = "{{ {'lead': value_json.lead, 'forecast': value_json.forecast} | tojson }}"
+#: The forecasts as attributes: with times and bounds for charts, and the numbers alone, as emhass takes them.
+CURVE = (
+    "{{ {'lead': value_json.lead, 'forecast': value_json.forecast, "
+    "'values': value_json.forecast | map(attribute='y_hat') | list} | tojson }}"
+)
 #: The learner's state is JSON while it runs, and plain "lost" when the broker found it gone.
 AVAILABLE = "{{ 'online' if value_json is defined and value_json.state in ['init', 'ready'] else 'offline' }}"
 

@@ -22,8 +22,8 @@ from ..exchange.message import Exchange, digest
 from ..faces.estimator import DOMKL
 from ..learner import Learner, files, handed
 from ..learning.forecast import Forecaster
-from ..models.handed import HandedModel
 from ..models.settings import KINDS
+from ..models.taught import HandedModel
 from .config import LINES, STORED, TABLES, AgentConfig, StreamSection
 from .logs import tell
 

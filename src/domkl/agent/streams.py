@@ -288,7 +288,7 @@ def stream_of(config: AgentConfig, skip: int = 0, *, follow: bool | None = None,
 
 def _of_topics(section: StreamSection, encoder: Encoder | None, learner: str) -> Callable[[Message], Row]:
     if not section.topics:
-        return TopicRows(encoder, learner)
+        return TopicRows(encoder, learner, section.patterns)
     if encoder is None:
         raise InputError(
             "[stream] topics is given without [columns] features; expected the columns to join; name them"

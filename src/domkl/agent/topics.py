@@ -44,15 +44,65 @@ class Message(NamedTuple):
         return f"{self.topic} {self.payload[:LONGEST_ROW].decode(errors='backslashreplace')}"
 
 
+class Order:
+    """Refuses messages that are ahead of the clock, late on their topic, or there once more.
+
+    `own` is a message's time as it says itself, None where it does not: arrivals are in order by themselves.
+    """
+
+    def __init__(self, named: Iterable[str] = (), clock: Callable[[], float] = time.time) -> None:
+        self._named, self._clock = {*named}, clock
+        self._last: dict[str, tuple[float, bytes]] = {}
+
+    def check(self, message: Message, own: float | None) -> float:
+        """When a message was; a refused one changes nothing."""
+        at = message.at if own is None else own
+        ahead = at - self._clock()
+        if ahead > AHEAD:  # all later ones would seem old beside it
+            reason = f"{message.topic}: its time is {ahead:.0f} s ahead of this clock"
+            raise RowRefused("future", reason, "set the sensor's clock, or this one")
+        before = self._last.get(message.topic)
+        if before is None:
+            if message.topic not in self._named and len(self._last.keys() - self._named) >= MOST_TOPICS:
+                reason = f"{message.topic}: {MOST_TOPICS} topics are held already"
+                raise RowRefused("too many topics", reason, "name the topics, or fewer of them")
+        elif at < before[0] and at != message.at:  # else our own clock was set back
+            reason = f"{message.topic}: it is {before[0] - at:.3f} s older than the one before"
+            raise RowRefused("late", reason, "send messages in the order of their times")
+        elif at == before[0] and own is not None and before[1] == message.payload:
+            raise RowRefused("duplicate", f"{message.topic}: time and value are those of the one before")
+        return at
+
+    def note(self, message: Message, at: float) -> None:
+        """A message was used."""
+        self._last[message.topic] = at, message.payload
+
+
 class TopicRows:
     """A message is a reading: a JSON object or a plain value, which is called as its topic's last level."""
 
-    def __init__(self, encoder: Encoder | None, learner: str = "") -> None:
-        self.json, self.encoder = JsonRows(encoder, learner), encoder
+    def __init__(
+        self,
+        encoder: Encoder | None,
+        learner: str = "",
+        named: Iterable[str] = (),
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.json, self.encoder, self._order = JsonRows(encoder, learner), encoder, Order(named, clock)
 
     def __call__(self, message: Message) -> Row:
         if isinstance(message.payload, Retained):  # seen before, perhaps
             return PASSED
+        row = self._row(message)
+        if row is PASSED:
+            return row
+        if row.x is None:  # the label of an earlier reading, by its id
+            return row if row.time is not None else row._replace(time=message.at)
+        at = self._order.check(message, row.time)
+        self._order.note(message, at)
+        return row._replace(time=at)
+
+    def _row(self, message: Message) -> Row:
         if self.encoder is None:
             row = self.json(message.payload)
         else:
@@ -63,7 +113,7 @@ class TopicRows:
                 record = found if isinstance(found, dict) else {last_level(message.topic): found}
                 self._check_columns(record)
                 row = self.json.row({ARRIVAL: message.at, TOPIC: message.topic, **record})
-        return row if row is PASSED or row.time is not None else row._replace(time=message.at)
+        return row
 
     def _check_columns(self, record: dict[str, Any]) -> None:
         """Refuse a message with nothing of a reading; its arrival and topic would make one of any."""
@@ -81,7 +131,6 @@ class Last(NamedTuple):
     """The last message of a topic."""
 
     at: float
-    payload: bytes
     value: Any
 
 
@@ -106,7 +155,7 @@ class JoinedRows:
         self.held: dict[str, Last] = {}
         columns = encoder.columns
         self._named, self._needed = {*named}, {*columns.features, *columns.time, columns.target}
-        self._json, self._clock = JsonRows(encoder, learner), clock
+        self._json, self._order = JsonRows(encoder, learner), Order(self._named, clock)
         self._is_learnt = True  # the label that is held
 
     def __call__(self, message: Message) -> Row:
@@ -115,9 +164,15 @@ class JoinedRows:
         is_named = message.topic in self._named
         if not is_named and self._needed.isdisjoint(own):
             return PASSED  # a wildcard matches it too
-        at = self._time(own, message)
+        when = (
+            self.encoder.moment_of(own.get(columns.time[0]))
+            if (columns := self.encoder.columns).time
+            else None
+        )
+        at = self._order.check(message, None if when is None else when.seconds)
         self._check_cells(own)
-        self._hold(message, at, value)
+        self._order.note(message, at)
+        self.held[message.topic] = Last(at, value)
         target = self.encoder.columns.target
         if target in own:
             self._is_learnt = False
@@ -133,31 +188,6 @@ class JoinedRows:
                 self.encoder.cell(part, own[part.name])
         if self.encoder.columns.target in own:
             self.encoder.label(own[self.encoder.columns.target])
-
-    def _time(self, own: Mapping[str, Any], message: Message) -> float:
-        """When a message was, and not in the future: all later ones would seem old beside it."""
-        columns, at = self.encoder.columns, message.at
-        when = self.encoder.moment_of(own.get(columns.time[0])) if columns.time else None
-        if when is not None:
-            at = when.seconds
-        if at > self._clock() + AHEAD:
-            reason = f"{message.topic}: its time is {at - self._clock():.0f} s ahead of this clock"
-            raise RowRefused("future", reason, "set the sensor's clock, or this one")
-        return at
-
-    def _hold(self, message: Message, at: float, value: Any) -> None:
-        """Keep a message unless a later one, or the same one, is there."""
-        before = self.held.get(message.topic)
-        is_new = before is None and message.topic not in self._named
-        if is_new and len(self.held.keys() - self._named) >= MOST_TOPICS:
-            reason = f"{message.topic}: {MOST_TOPICS} topics are held already"
-            raise RowRefused("too many topics", reason, "name the topics, or fewer of them")
-        if before is not None and at < before.at and at != message.at:  # else our own clock was set back
-            reason = f"{message.topic}: it is {before.at - at:.3f} s older than the one before"
-            raise RowRefused("late", reason, "send messages in the order of their times")
-        if before is not None and at == before.at and before.payload == message.payload:
-            raise RowRefused("duplicate", f"{message.topic}: time and value are those of the one before")
-        self.held[message.topic] = Last(at, message.payload, value)
 
     def _joined(self, at: float, message: Message) -> Row:
         columns = self.encoder.columns

@@ -46,3 +46,10 @@ class DiskError(DataError):
 
 class MissingExtra(Error, ImportError):
     """An optional dependency is not installed; the message holds the install line."""
+
+
+__all__ = ["DataError", "DiskError", "Error", "InputError", "MissingExtra", "PeerError"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -25,6 +25,8 @@ def add_to(commands: Any) -> None:
     add("--days", type=int, default=825, help="how long they are valid (default: 825)")
     text = "also a broker's certificate, mosquitto.conf and mosquitto.acl"
     add("--broker", action="store_true", help=text)
+    text = "with --broker: topics of sensors that all may use, such as sensors/# (repeatable)"
+    add("--topic", action="append", default=[], metavar="TOPIC", help=text)
     add("--network", default="domkl", help="the network that broker serves (default: domkl)")
 
 
@@ -62,10 +64,16 @@ def _revoke(args: argparse.Namespace) -> None:
 
 def _make(args: argparse.Namespace) -> dict[Any, bool]:
     # Learners are clients of a broker: a broker's address in their certificates would let them pose as it.
+    if args.topic and not args.broker:
+        raise InputError(
+            "--topic is given without --broker; expected both, as topics are a broker's; add --broker"
+        )
     hosts = [] if args.broker else args.host
     made = certs.make(args.directory, args.names, hosts=hosts, days=args.days)
     if args.broker:
-        made += certs.make_broker(args.directory, network=args.network, hosts=args.host, days=args.days)
+        made += certs.make_broker(
+            args.directory, network=args.network, hosts=args.host, days=args.days, topics=args.topic
+        )
     found: dict[Any, bool] = {}
     for each in made:
         found[each.path] = found.get(each.path, False) or each.new

@@ -130,8 +130,11 @@ def _show(source: Source, rows: list[ComparisonRow], sheet: Sheet) -> None:
     console = show.console()
     if (trials := max(row.trials for row in rows)) > 1:
         console.print(f"means of {trials} trials, ± standard deviation")
+    absent: dict[str, list[str]] = {}
     for row in rows:
         if row.reason:
-            console.print(f"  left out: {row.name}: {row.reason}", soft_wrap=True, markup=False)
+            absent.setdefault(row.reason, []).append(row.name)
+    for reason, names in absent.items():
+        console.print(f"  left out: {reason} ({', '.join(names)})", soft_wrap=True, markup=False)
     for note in _notes(source):
         console.print(f"  {note}", soft_wrap=True, markup=False)

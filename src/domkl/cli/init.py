@@ -130,7 +130,7 @@ examples:
   domkl init --broker 10.0.0.5:8883 --ca system --user me --topic 'sensors/+/env' --target temp
   domkl init                       asks what it needs to know
 
-Each source or topic becomes a device with a file of at most six lines in {FOLDER}/ (--folder); what the
+Each source or topic becomes a device with a file of a few lines in {FOLDER}/ (--folder); what the
 columns are is found out from their first rows, and is the same at every device. A password is asked for, or
 read from the variable {SECRET}; it goes to {FOLDER}/{fleet.PASSWORD}, which only you can read.
 """
@@ -168,6 +168,8 @@ def add_to(commands: Any) -> None:
     text = f"the first device's page (default: {fleet.PORT}, or the next that are free)"
     add("--port", type=int, metavar="P", help=text)
     add("--alarm-rate", type=float, metavar="R", help="also alarms, and how often a false one may come")
+    add("--unit", help="of the target, for the page and Home Assistant: °C, kW")
+    add("--device-class", metavar="CLASS", help="one of Home Assistant's, such as temperature or power")
     add("--home-assistant", action="store_true", help="let predictions appear in Home Assistant")
 
 
@@ -190,11 +192,10 @@ def run(args: argparse.Namespace) -> None:
     if args.horizon:
         horizon(args.horizon)
     given = options.columns(args, Columns())
-    password, network = None, ""
+    password, network = None, _network(folder.absolute())
     if args.files:
         made, columns = from_files(args.files, given, folder, args.follow, args.query or "")
         common: dict[str, Any] = {}
-        network = _network(folder.absolute())
     else:
         password = _password(args)
         made, columns = from_topics(args, given, password)
@@ -204,6 +205,7 @@ def run(args: argparse.Namespace) -> None:
         "coverage": args.coverage,
         **({} if rate is None else {"alarm_rate": rate}),
         **({"home_assistant": True} if args.home_assistant else {}),
+        **{key: value for key in ("unit", "device_class") if (value := getattr(args, key))},
     }
     if args.horizon:
         made = [each._replace(stream={**each.stream, "horizon": args.horizon}) for each in made]
@@ -349,5 +351,7 @@ def _tell(args: argparse.Namespace, folder: Path, names: list[str], columns: Col
     many = f"{len(names)} devices that predict" if len(names) > 1 else "1 device that predicts"
     print(visible(f"{folder} has {many} {columns.target} from {', '.join(columns.features)}:"))
     print("\n".join(f"  {folder / name}.toml" for name in names))
+    where = args.output_topic or OUTPUT if args.topic else f"{folder}/{{name}}.predictions.jsonl"
+    print(visible(f"Predictions go to {', '.join(where.replace('{name}', name) for name in names[:3])}"))
     print(f"Start all of them here:  {commands[0]}")
     print(f"or each on its machine:  {commands[1]}")

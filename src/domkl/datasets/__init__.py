@@ -28,3 +28,7 @@ __all__ = [
     "load_stations",
     "read_table",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

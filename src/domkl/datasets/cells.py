@@ -16,6 +16,8 @@ from ..base.checks import LARGEST
 NAN = math.nan
 #: Words for a missing cell, in lower case.
 EMPTY = frozenset({"", "na", "n/a", "nan", "null", "none", "?", "<na>", "nat", "#n/a"})
+#: Beside numbers a missing cell; beside words a word, as in "rain", "snow", "none".
+NONE = "none"
 TRUE, FALSE = frozenset({"true", "yes", "on"}), frozenset({"false", "no", "off"})
 #: Seconds in one unit of a time that is a number.
 EPOCHS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
@@ -48,13 +50,13 @@ class Moment(NamedTuple):
     wall: datetime
 
 
-def is_missing(cell: Any, na: frozenset[str] = frozenset()) -> bool:
-    """Whether a cell is empty, NaN, or a word for that."""
+def is_missing(cell: Any, na: frozenset[str] = frozenset(), *, words: bool = False) -> bool:
+    """Whether a cell is empty, NaN, or a word for that; among other `words` "none" is one of them."""
     if cell is None or cell is NAN:
         return True
     if isinstance(cell, str):
         text = cell.strip()
-        return text.lower() in EMPTY or text in na
+        return (text.lower() in EMPTY and not (words and text.lower() == NONE)) or text in na
     if isinstance(cell, (float, np.generic, datetime, Decimal)) and cell != cell:  # NaN, NaT
         return True
     return bool(na) and word(cell) in na

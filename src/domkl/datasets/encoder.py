@@ -149,7 +149,7 @@ class Encoder:
 
     def cell(self, part: ColumnInputs, cell: Any, strict: bool = True) -> Sequence[float]:
         """The inputs that one cell becomes; NaN if it is missing, which may be refused where `strict`."""
-        if cells.is_missing(cell, self._na):
+        if cells.is_missing(cell, self._na, words=part.expected in WORDS):
             if strict and self._refuses_missing:
                 raise CellError(
                     "missing", f"column {part.name!r} is empty", "fill it, or allow missing cells"
@@ -247,6 +247,10 @@ class Encoder:
         none = [0.0] * len(values)
         inputs = tuple(f"{name}={value}" for value in values)
         return ColumnInputs(name, inputs, lambda cell: rows.get(cells.word(cell), none), "a category")
+
+
+#: Kinds whose cells are words.
+WORDS = ("a category", "a text")
 
 
 def refusal(name: str, cell: Any, expected: str, columns: Columns) -> CellError:

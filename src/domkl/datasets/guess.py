@@ -139,6 +139,10 @@ MOST, FEW = 0.5, 2
 MOST_VALUES = 20
 #: The most classes that an error lists.
 SHOWN = 12
+#: Different values from which a column that rises or falls with the target cannot be by chance.
+TOLD = 20
+#: Kinds whose cells are words.
+WORDS = ("category", "text")
 #: Cells of a column that are looked at where all are alike.
 LOOKED_AT = 2000
 _WHEN = re.compile(
@@ -194,16 +198,16 @@ class _Guesser:
         step = max(1, len(found) // LOOKED_AT)
         return self._all(found[::step]) or (self._all(found) if step > 1 else [])
 
-    def _all(self, found: Cells) -> list[Any]:
-        return [cell for cell in found if not cells.is_missing(cell, self.na)]
+    def _all(self, found: Cells, words: bool = False) -> list[Any]:
+        return [cell for cell in found if not cells.is_missing(cell, self.na, words=words)]
 
-    def _distinct(self, name: str) -> list[Any]:
+    def _distinct(self, name: str, words: bool = False) -> list[Any]:
         """Every value of a column once."""
         found = self.table.get(name, [])
         try:
-            return self._all(list(set(found.tolist() if isinstance(found, np.ndarray) else found)))
+            return self._all(list(set(found.tolist() if isinstance(found, np.ndarray) else found)), words)
         except TypeError:  # lists in a frame's cells
-            return self._all(found)
+            return self._all(found, words)
 
     def _has_commas(self) -> bool:
         """Whether decimals are written with commas: beside 0.5, commas as in 1,234 are none."""
@@ -226,10 +230,35 @@ class _Guesser:
         columns = self._columns(kinds, time)
         numbers = {name: self.present[name] for name, kind in kinds.items() if kind == "number"}
         self.notes += mark_notes(numbers, self.decimal)
+        self.notes += [
+            copy_words(name, columns.target) for name in columns.features if self._tells(name, kinds)
+        ]
         views = tuple(self._view(name, kinds[name], columns) for name in self.table if with_views)
         if not columns.features:
             self._problem("no column is left as a feature", "drop fewer columns or add one")
         return Guess(columns, views, tuple(self.problems), tuple(self.notes), bool(self.given.time))
+
+    def _tells(self, name: str, kinds: Mapping[str, str]) -> bool:
+        """Whether a column says the target in other numbers or words: its input would be the answer."""
+        target = self.given.target
+        if (
+            target not in self.table
+            or name not in self.table
+            or (kinds.get(name) == "number") != (kinds.get(target) == "number")
+        ):
+            return False
+        rows = zip(self.table[name][:LOOKED_AT], self.table[target][:LOOKED_AT], strict=True)
+        known = ((a, b) for a, b in rows if not any(cells.is_missing(c, self.na) for c in (a, b)))
+        pairs = {(str(a), str(b)) for a, b in known}
+        firsts, seconds = {a for a, _ in pairs}, {b for _, b in pairs}
+        if len(pairs) < 2 or not len(pairs) == len(firsts) == len(seconds):
+            return False
+        if kinds[name] != "number":
+            return True
+        good = [pair for pair in pairs if all(cells.is_number(cell, self.decimal) for cell in pair)]
+        read = sorted((cells.number(a, self.decimal), cells.number(b, self.decimal)) for a, b in good)
+        order = [b for _, b in read]
+        return TOLD <= len(good) == len(pairs) and order in (sorted(order), sorted(order, reverse=True))
 
     def _problem(self, fact: str, remedy: str) -> None:
         self.problems.append((fact, remedy))
@@ -347,8 +376,8 @@ class _Guesser:
             remedy = f"write numbers without commas between thousands, add --decimal , or --drop {name}"
             self._problem(f"column {name!r} is {commas[0]!r}: thousands, or decimals with a comma", remedy)
 
-    def _classes(self, name: str) -> tuple[str, ...]:
-        return tuple(sorted({cells.word(cell) for cell in self._distinct(name)}))
+    def _classes(self, name: str, words: bool = True) -> tuple[str, ...]:
+        return tuple(sorted({cells.word(cell) for cell in self._distinct(name, words)}))
 
     def _time(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
         """The columns that say when: as given, else the first time, with the time of day if it is a date."""
@@ -400,7 +429,7 @@ class _Guesser:
         if kind.startswith(("time", "clock")):
             self._problem(f"target {given.target!r} is a time", "choose a target with numbers or classes")
             return ()
-        values = self._classes(given.target)
+        values = self._classes(given.target, kind in WORDS)
         if len(values) == 2 or (given.positive in values and len(values) > 2):
             return values
         self._problem(*self._wrong_classes(values, kind))
@@ -419,7 +448,7 @@ class _Guesser:
 
     def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
         whole = self.table[name]
-        found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole)
+        found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole, kind in WORDS)
         return view(name, whole, found, kind, columns, self.why.get(name, ""))
 
     def _calendar(self, time: tuple[str, ...], kinds: Mapping[str, str]) -> tuple[str, ...]:
@@ -429,6 +458,14 @@ class _Guesser:
         if len(time) == 1 and times and days and self.given.calendar == Columns().calendar:
             return tuple(part for part in self.given.calendar if part != "hour")
         return self.given.calendar
+
+
+def copy_words(name: str, target: str) -> str:
+    """What to think of a column that says the target in another way."""
+    return (
+        f"{name} rises or falls with {target} in every row, as if it were made of it; "
+        f"if it is not known before {target} is, add --drop {name}"
+    )
 
 
 def _share(found: Sequence[Any], good: Any) -> float:

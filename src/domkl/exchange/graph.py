@@ -47,6 +47,8 @@ class Graph:
         return len(self.edges) == self.J - 1  # connected by construction
 
 
+#: Why no link is one-way.
+BOTH = "as the two ends of a link must agree on its dual"
 #: The graph of a learner alone.
 LONE = Graph((0,), ((),))
 
@@ -70,6 +72,7 @@ def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
     >>> graph.as_graph("ring", J=4).edges
     [(0, 1), (0, 3), (1, 2), (2, 3)]
     """
+    _refuse_changing(graph)
     if isinstance(graph, str):
         graph = named(graph, J)
     if not isinstance(graph, Graph):
@@ -80,6 +83,23 @@ def as_graph(graph: GraphLike, J: int | None = None) -> Graph:
             "give each learner a node and a stream"
         )
     return graph
+
+
+def _refuse_changing(graph: Any) -> None:
+    """Refuse a graph for each round: a list of them, a stack of adjacencies, or a function."""
+    parts = graph if isinstance(graph, (list, tuple)) else ()
+    timed = [part[1] for part in parts if isinstance(part, (list, tuple)) and len(part) == 2]
+    several = any(isinstance(part, (str, Graph)) or _is_whole(part) for part in parts)
+    stacked = isinstance(graph, np.ndarray) and graph.ndim == 3
+    if several or stacked or any(isinstance(g, Graph) or _is_whole(g) for g in timed) or callable(graph):
+        raise InputError(
+            "the graph changes over time; expected one for all rounds, as a link that goes takes what its "
+            "ends agreed on with it; drive domkl.Learner yourself: join() and leave() change its neighbours"
+        )
+
+
+def _is_whole(graph: Any) -> bool:
+    return hasattr(graph, "nodes") or (isinstance(graph, np.ndarray) and graph.ndim == 2)
 
 
 def named(name: str, J: int | None = None) -> Graph:
@@ -166,7 +186,9 @@ def _is_matrix_of_lists(graph: Any, J: int | None) -> bool:
 
 def _from_networkx(graph: Any) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
     if graph.is_directed():
-        raise InputError("the graph is directed; expected undirected links; use graph.to_undirected()")
+        raise InputError(
+            f"the graph is directed; expected undirected links, {BOTH}; use graph.to_undirected()"
+        )
     return list(graph.nodes), [(edge[0], edge[1]) for edge in graph.edges]
 
 
@@ -176,7 +198,7 @@ def _from_adjacency(matrix: Array) -> tuple[list[Hashable], list[tuple[Hashable,
     if not np.isin(matrix, (0, 1)).all():
         raise InputError("the adjacency holds values other than 0 and 1; expected only those; use (A != 0)")
     if not np.array_equal(matrix, matrix.T):
-        raise InputError("the adjacency is not symmetric; expected undirected links; use A | A.T")
+        raise InputError(f"the adjacency is not symmetric; expected undirected links, {BOTH}; use A | A.T")
     edges: list[tuple[Hashable, Hashable]] = [(int(j), int(i)) for j, i in np.argwhere(matrix) if j <= i]
     return list(range(len(matrix))), edges
 
@@ -294,3 +316,10 @@ def _sum(slots: list[Arrivals], values: Array) -> Array:
         else:
             total[rows] += values.take(index, axis=0)
     return total
+
+
+__all__ = ["Graph", "GraphLike", "as_graph", "complete", "named", "paper", "path", "ring", "star"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -14,8 +14,8 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..learner.handed import input_names, refuse_untaught, write
 from ..learning.losses import log_odds, probability
-from ..models.handed import HandedModel
 from ..models.settings import Auto, ModelSettings, Settings
+from ..models.taught import HandedModel
 from .models import for_classes
 from .online import Single
 

@@ -19,8 +19,8 @@ from ..learner import handed
 from ..learning import conformal, losses
 from ..learning.explain import Contributions, Effects
 from ..learning.horizon import HorizonLike
-from ..models.handed import HandedModel
-from ..models.settings import Auto, ModelSettings, Settings, as_settings
+from ..models.settings import ModelSettings, Settings, as_settings
+from ..models.taught import HandedModel
 from ..simulator import Run
 from . import models, saved
 from .online import OnlineRows
@@ -77,7 +77,7 @@ class DOMKL:
         self,
         graph: GraphLike | None = None,
         *,
-        model: ModelSettings | None = None,
+        model: ModelSettings | str | None = None,
         horizon: HorizonLike | None = None,
         future: int = 0,
         least: float | None = None,
@@ -352,9 +352,9 @@ class DOMKL:
         return learning
 
 
-def _of_network(model: ModelSettings | None) -> Settings:
+def _of_network(model: ModelSettings | str | None) -> Settings:
     """Settings that a network can learn with, round by round."""
-    settings = as_settings(Auto() if model is None else model)
+    settings = as_settings(model)
     if not settings.can_go_on:
         raise InputError(
             "model is Paper and a graph is given; expected domkl.Auto for a network round by round; "

@@ -18,14 +18,14 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..learner import handed
 from ..learning.explain import Contributions, Effects, Group, contributions, effects
-from ..models.handed import HandedModel
-from ..models.settings import Auto, ModelSettings, Settings, as_settings
+from ..models.settings import ModelSettings, Settings, as_settings
+from ..models.taught import HandedModel
 from .online import OnlineRows, Single
 
 
-def check(model: ModelSettings | None) -> Settings:
+def check(model: ModelSettings | str | None) -> Settings:
     """Settings of one device, `Auto()` for None; refuses what one device cannot do."""
-    settings = as_settings(Auto() if model is None else model)
+    settings = as_settings(model)
     settings.check_single()
     return settings
 

@@ -16,8 +16,8 @@ from ..exchange.network import Network
 from ..learning import losses
 from ..learning.explain import Function, Usual
 from ..learning.model import Around, given
-from ..models.handed import HandedModel
 from ..models.settings import Settings
+from ..models.taught import HandedModel
 from ..simulator.driver import connected
 from ..simulator.results import Final
 

@@ -1,20 +1,24 @@
 """The demo: ten sites run engines to failure, and predict how many cycles each has left.
 
-Labels of a life come all at once, when it has ended. Every site runs its k-th engine to failure; then all
-learn what it showed, in rounds in step, and begin with the next one.
+How many cycles an engine has left is known when it has failed; a new engine's are capped, since nothing shows
+yet that it wears. Every site runs its k-th engine to failure; then all learn what it showed, in rounds in
+step, and begin with the next one.
 """
 
 from __future__ import annotations
 
+import gzip
+import io
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from .. import datasets
 from ..base.extras import need
 from ..base.types import Array
-from ..datasets.turbofan import Engine, load_engines
 from ..exchange.graph import LONE, GraphLike, as_graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
@@ -27,6 +31,44 @@ SITES, ENGINES = 10, 4
 #: Cycles of a life that are learnt, evenly spaced; neighbouring ones say nearly the same.
 LEARNT = 150
 MODEL = Auto(size=200)
+
+
+#: NASA's simulation of engines that run to failure: see `datasets/data/README.md`.
+FILE = Path(datasets.__file__).parent / "data" / "turbofan.csv.gz"
+#: Cycles: the longest life that is told apart, the window of the means, and an engine's start.
+MOST, WINDOW, START = 125, 10, 20
+
+
+class Engine(NamedTuple):
+    """One life, a row for each of T cycles."""
+
+    X: Array  # (T, 48) means of 24 readings, and how they differ from the engine's start
+    y: Array  # (T,) cycles until it fails, at most `MOST`
+
+
+@lru_cache(maxsize=1)
+def load_engines() -> tuple[Engine, ...]:
+    """A hundred engines. Every input uses the cycles so far alone.
+
+    >>> engines = load_engines()
+    >>> len(engines), engines[0].X.shape, engines[0].y[[0, -1]].tolist()
+    (100, (192, 48), [125.0, 0.0])
+    """
+    text = gzip.decompress(FILE.read_bytes()).decode()
+    table = np.loadtxt(io.StringIO(text), delimiter=",", skiprows=1)
+    return tuple(_engine(table[table[:, 0] == number, 2:]) for number in np.unique(table[:, 0]))
+
+
+def _engine(readings: Array) -> Engine:
+    """Readings (T, 24) as inputs, with the cycles that remain."""
+    T = len(readings)
+    so_far = np.concatenate([np.zeros((1, readings.shape[1])), np.cumsum(readings, axis=0)])
+    t = np.arange(1, T + 1)
+    first = np.maximum(0, t - WINDOW)
+    recent = (so_far[t] - so_far[first]) / (t - first)[:, None]
+    known = np.minimum(t, START)
+    at_start = so_far[known] / known[:, None]
+    return Engine(np.hstack([recent, recent - at_start]), np.minimum(T - t, MOST).astype(np.float64))
 
 
 class Life(NamedTuple):

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from ..base import budget
 from ..base.errors import DataError, InputError
-from ..models.handed import HANDED, HandedModel
+from ..models.taught import HANDED, HandedModel
 from . import files, schema
 
 #: Samples after which a scale may be kept for good.

@@ -44,7 +44,7 @@ from ..learning.explain import Effects, Function, Usual, effects
 from ..learning.fields import scalar
 from ..learning.first_order import Step
 from ..learning.model import Around, Each, Model, Part, given
-from ..models.settings import Auto, Means, as_settings
+from ..models.settings import Means, as_settings
 from . import schema
 
 #: How many rounds ahead of ours all updates are kept; more would let a peer fill our memory.
@@ -132,7 +132,7 @@ class Learner:
         engine: str = "auto",
         dtype: Float = np.float64,
     ) -> None:
-        self.model: Any = Auto() if model is None else model
+        self.model: Any = as_settings(model) if model is None or isinstance(model, str) else model
         self.exchange, self.engine, self.dtype = as_exchange(exchange), engine, checks.float_type(dtype)
         self.name, self.round = name, 0
         self._row = self._make_row(inputs, targets)

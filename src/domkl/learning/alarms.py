@@ -24,7 +24,7 @@ import bisect
 import math
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,7 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
+from .fields import Concept, scalar
 
 #: What there are scores of.
 SCORES = ("error", "drift", "repeats")
@@ -112,21 +113,13 @@ class Alarms:
         return self.rows[0].is_alarm(surprise, self.rate)
 
     def state(self) -> dict[str, Any]:
-        """Everything known between two readings, by name; scores (3, n) of each stream, levels (J, 10)."""
-        return {
-            "scores": [np.array([kept.values for kept in row.scores], np.float64) for row in self.rows],
-            "levels": np.array([[getattr(row, name) for name in row.LEVELS] for row in self.rows], float),
-        }
+        """Everything known between two readings, by name."""
+        return {"rows": [row.state() for row in self.rows]}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Inverse of `state`."""
-        for row, scores, levels in zip(self.rows, state["scores"], state["levels"], strict=True):
-            if not (np.isfinite(scores).all() and np.isfinite(levels).all()):
-                raise ValueError("a score is not finite")
-            both = zip(SCORES, scores[:, -KEPT:].tolist(), strict=True)
-            row.scores = [Scores(kept, name == "repeats") for name, kept in both]
-            for name, level in zip(row.LEVELS, levels.tolist(), strict=True):
-                setattr(row, name, level)
+        for row, kept in zip(self.rows, state["rows"], strict=True):
+            row.restore(kept)
 
 
 def judge_all(y_hat: npt.ArrayLike, y: npt.ArrayLike, rate: float, delay: int = 0) -> Judgement:
@@ -140,18 +133,31 @@ def judge_all(y_hat: npt.ArrayLike, y: npt.ArrayLike, rate: float, delay: int = 
     return Judgement(surprise, alarm)
 
 
-class _Row:
+class _Row(Concept):
     """What is known of one stream."""
 
-    LEVELS: ClassVar = ("n", "unit", "long", "up", "down", "repeats", "last", "step", "debt", "pause")
+    n: float = scalar(low=0)  # readings so far
+    unit: float = scalar(low=0)  # mean absolute error of recent readings
+    long: float = scalar(low=0)  # and of many
+    up: float = scalar(low=0)  # sums of errors
+    down: float = scalar(low=0)
+    repeats: float = scalar(low=0)  # labels in a row that did not move
+    last: float = scalar()  # the last label
+    step: float = scalar(low=0)  # how far labels usually move
+    debt: float = scalar(low=-CREDIT, high=DEBT)  # alarms too many
+    pause: float = scalar(low=0, high=PAUSE)  # readings that do not count any more
 
     def __init__(self) -> None:
+        self.allocate()
         self.scores = [Scores((), name == "repeats") for name in SCORES]
-        self.n = 0.0  # readings so far
-        self.unit = self.long = 0.0  # mean absolute error of recent readings, and of many
-        self.up = self.down = self.repeats = 0.0  # sums of errors, and labels in a row that did not move
-        self.last = self.step = 0.0  # the last label, and how far labels usually move
-        self.debt = self.pause = 0.0  # alarms too many; readings that do not count any more
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "scores": np.array([kept.values for kept in self.scores], np.float64)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        scores = checks.finite("a score", state["scores"])[:, -KEPT:].tolist()
+        self.scores = [Scores(kept, name == "repeats") for name, kept in zip(SCORES, scores, strict=True)]
 
     def judge(self, y_hat: float, y: float, rate: float) -> tuple[float, bool]:
         """p-value and alarm of a reading, which is then taken into account."""
@@ -179,7 +185,7 @@ class _Row:
         """p-value of a reading, which changes nothing."""
         if not math.isfinite(y - y_hat):
             return 1.0
-        before = {name: getattr(self, name) for name in self.LEVELS}
+        before = super().state()
         surprise = self._surprise(self._score(y_hat, y))
         vars(self).update(before)
         return surprise
@@ -267,3 +273,10 @@ class ParetoTail(NamedTuple):
         if abs(self.shape) < 1e-6:
             return math.exp(-min(x / self.scale, 300.0))
         return float(max(1 + self.shape * min(x / self.scale, 1e30), 1e-9) ** (-1 / self.shape))
+
+
+__all__ = ["Alarms", "Judgement", "judge_all"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -60,10 +60,8 @@ class Misses:
 
     def width(self, coverage: float) -> float:
         """Half-width of the interval that holds the next label in `coverage` of all cases."""
-        errors = Errors()
-        errors.n = len(self.last)
-        errors.misses[0, : errors.n] = np.abs(self.last)
-        return float(errors.width(check_coverage(coverage))[0])
+        weights = FADING ** np.arange(len(self.last), dtype=float)[::-1]
+        return weighted_quantile(np.abs(self.last), weights, check_coverage(coverage))
 
 
 class Widths(Concept):
@@ -224,3 +222,10 @@ def weighted_quantile(errors: Array, weights: Array, coverage: float, unknown: f
     below = np.cumsum(weights[order]) / (weights.sum() + unknown)
     rank = int(np.searchsorted(below, coverage))
     return float(errors[order[rank]]) if rank < len(errors) else float("inf")
+
+
+__all__ = ["Errors", "bounds"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -199,3 +199,10 @@ def quantile(values: Array, parts: Array) -> Array:
     columns = np.arange(values.shape[1])
     low, high = values[below, columns], values[np.minimum(below + 1, len(values) - 1), columns]
     return np.asarray(low + (place - below) * (high - low))
+
+
+__all__ = ["Contributions", "Effects", "contributions", "effects"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -41,3 +41,10 @@ def weights(total: Array, eta_g: float) -> Array:
     np.exp(w, out=w)
     w /= np.add.reduce(w, -1, keepdims=True)
     return np.asarray(w)
+
+
+__all__ = ["RULES", "rule", "weights"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -134,3 +134,10 @@ def _orthogonal_normal(rng: np.random.Generator, D: int, d: int) -> Array:
         blocks.append(Q * np.sign(np.diag(R)))  # the sign makes Q uniform over rotations
     lengths = np.linalg.norm(rng.standard_normal((D, d)), axis=1)
     return np.asarray(np.concatenate(blocks)[:D] * lengths[:, None])
+
+
+__all__ = ["PAPER_SIGMA2", "cauchy", "check", "fingerprint", "gaussian", "laplacian"]
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -251,3 +251,10 @@ def _logistic_prox(u: Array, c: Array, y: Array) -> Array:
         if done.all():
             break
     return _logistic_slope(s, y)
+
+
+__all__ = ["Loss", "classes", "get", "huber", "labels", "logistic", "ridge", "squared"]
+
+
+def __dir__() -> list[str]:
+    return __all__

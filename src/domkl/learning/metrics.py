@@ -20,7 +20,7 @@ class Hindsight(NamedTuple):
 
     kernel: int  # the index p of the best kernel
     theta: Array  # (2D,)
-    squares: Array  # (J,) its summed squared errors on each learner's stream
+    squares: Array  # (J, T) its squared errors on each learner's stream
 
 
 def hindsight(X: Array, y: Array, V: Array, loss: str | Loss = "squared") -> Hindsight:
@@ -40,7 +40,7 @@ def hindsight(X: Array, y: Array, V: Array, loss: str | Loss = "squared") -> Hin
     V = kernel_dictionaries.check(V, d)
     fits = [_fit(V[p : p + 1], X.reshape(J * T, d), y.reshape(J * T), loss.reg) for p in range(len(V))]
     best = min(range(len(V)), key=lambda p: fits[p].least)
-    return Hindsight(best, fits[best].theta, fits[best].squares.reshape(J, T).sum(1))
+    return Hindsight(best, fits[best].theta, fits[best].squares.reshape(J, T))
 
 
 class _Fit(NamedTuple):
@@ -62,10 +62,24 @@ def _fit(V: Array, X: Array, y: Array, reg: float) -> _Fit:
     return _Fit(theta, squares, float(squares.sum() + len(y) * reg * theta @ theta))
 
 
-def regret_a(y_hat: npt.ArrayLike, y: npt.ArrayLike, best: Hindsight) -> Array:
-    """Learning regret of each learner: its squared errors minus those of the best function. (J,)"""
+class Regret(NamedTuple):
+    """Both regrets of each learner after some of the rounds; `domkl.Run.regret` makes it."""
+
+    rounds: npt.NDArray[np.intp]  # (n,) how many rounds were done
+    learning: Array  # (J, n)
+    discrepancy: Array  # (J, n)
+
+
+def regret_a(y_hat: npt.ArrayLike, y: npt.ArrayLike, best: Hindsight, *, over_time: bool = False) -> Array:
+    """Learning regret of each learner: its squared errors minus those of the best function. (J,)
+
+    With `over_time` after each round, (J, T), against the best function of all rounds.
+    """
     y_hat, y = checks.floats("y_hat", y_hat), checks.floats("y", y)
-    return np.asarray(((y_hat - y) ** 2).sum(1) - best.squares)
+    checks.shape("y", y, best.squares.shape, "give the labels that `best` was found for")
+    checks.shape("y_hat", y_hat, y.shape, "give one prediction for each label")
+    grown = np.cumsum((y_hat - y) ** 2 - best.squares, axis=1)
+    return grown if over_time else grown[:, -1]
 
 
 def regret_d(cv: npt.ArrayLike, T: int) -> Array:
@@ -88,3 +102,10 @@ def exponent(T: npt.ArrayLike, regret: npt.ArrayLike) -> float:
             "a regret is not above 0; expected positive values to fit a power law; use longer streams"
         )
     return float(np.polyfit(np.log(T), np.log(regret), 1)[0])
+
+
+__all__ = ["Hindsight", "Regret", "exponent", "hindsight", "regret_a", "regret_d"]
+
+
+def __dir__() -> list[str]:
+    return __all__

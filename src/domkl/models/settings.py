@@ -200,7 +200,7 @@ class Settings:
         with so many neighbours; `restore` checks the rest."""
 
     def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
-        """What a row has learnt, and no sample: a `models.handed.HandedModel`."""
+        """What a row has learnt, and no sample: a `models.taught.HandedModel`."""
         raise InputError("the model is one of your own; expected domkl.Auto or domkl.Paper to hand over")
 
     def weight_names(self) -> list[str]:
@@ -350,7 +350,7 @@ class Auto(Settings):
         checks.need(is_same, "it is of another network")
 
     def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
-        from .handed import HandedAuto
+        from .taught import HandedAuto
 
         rows = copy.deepcopy(rows)
         rows.drop_samples()
@@ -454,26 +454,26 @@ class Paper(Settings):
 
     def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
         """The row of one device; those of a network are in `make_network`."""
-        from .paper_row import PaperRow
+        from .paper import PaperRow
 
         self.refuse_targets(m)
         checks.count("J", J, most=1)
         return PaperRow(self, d, means.engine, dtype, means.exchange)
 
     def make_network(self, graph: Graph, d: int, T: int, how: Any, m: int) -> Any:
-        from .paper_network import PaperNetwork
+        from .paper import PaperNetwork
 
         self.refuse_targets(m)
         return PaperNetwork(self, graph, d, T, how)
 
     def make_single(self, keys: Sequence[Hashable], dtype: Float, m: int = 1) -> Model:
-        from .paper_single import SinglePaper
+        from .single import SinglePaper
 
         self.refuse_targets(m)
         return SinglePaper(self, keys)
 
     def check_single(self) -> None:
-        from .paper_single import check
+        from .single import check
 
         check(self)
 
@@ -550,13 +550,18 @@ KINDS: dict[str, type[Auto] | type[Paper]] = {"auto": Auto, "paper": Paper}
 
 
 def as_settings(model: Any) -> Settings:
-    """Settings as they are, and an object that makes rows of a model as `Own`."""
+    """Settings as they are, or `Auto()` for None, those of a name, or an object that makes rows, as `Own`."""
+    if model is None:
+        return Auto()
+    if isinstance(model, str):
+        return KINDS[checks.one_of("model", model, KINDS)]()
     if isinstance(model, Settings):
         return model
     if callable(getattr(model, "make", None)) and not isinstance(model, type):
         return Own(given=model)
     raise InputError(
-        f"model is {checks.short(model)}; expected domkl.Auto(...) or domkl.Paper(...); write one of them"
+        f'model is {checks.short(model)}; expected "auto", "paper", domkl.Auto(...) or domkl.Paper(...); '
+        "write one of them"
     )
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -20,15 +18,13 @@ from ..exchange.message import Exchange, as_exchange
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
 from ..learning.model import Watched
-from ..models.settings import Auto, Settings, as_settings
+from ..models.settings import Settings, as_settings
 from . import ahead
 from .driver import Block, drive
+from .progress import ProgressLines, watcher
 from .results import Progress, Run, RunOptions, Watch
 
 __all__ = ["Block", "Progress", "ProgressLines", "Run", "Watch", "Watched", "simulate"]
-
-#: Seconds until the first line of progress, and between two.
-FIRST_LINE, LINE_EVERY = 2.0, 5.0
 
 
 def simulate(
@@ -64,9 +60,7 @@ def simulate(
         whose probabilities `y_hat` (J, T, k) has.
     graph : networkx graph, adjacency, list of edges, or a name such as "ring".
     model : `domkl.Auto()` (the default: nothing to tune, raw inputs of any scale, NaN where one is missing)
-        or `domkl.Paper(...)`, or one of your own: see docs/extend.md.
-    delay : a label becomes known this many rounds after its prediction, and is learnt then. With `Auto` also
-        one for each label, (J, T) or (T,): they become known at times of their own; infinity means never.
+    if not settings.has_engines and engine != "mpi":
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
@@ -75,10 +69,11 @@ def simulate(
     dtype : numpy.float64 or numpy.float32.
     keep_state : whether theta and lam are wanted; without them a huge network takes far less memory, and
         the native engine reports progress only at the end.
-    weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`.
+    weights_every : keep the weights of kernels (`Paper`) or experts (`Auto`) of every n-th round in `q_path`,
+        and the consensus violation until then in `cv_path`: `Run.plot` and `Run.regret` need them.
     progress : called as progress(rounds done, T); T is 0 where the stream does not tell. If it returns
-        "stop", the run ends with the rounds that are done. True prints a line to standard error every few
-        seconds.
+        "stop", the run ends with the rounds that are done. True shows a bar in a terminal or a notebook, else
+        a line on standard error every few seconds.
     keep_model : keep the learners themselves, for `domkl.DOMKL.from_run`; they take memory. `Auto` only.
     watch : called with a `Watched`, what happened in each round, or with `Paper` in a few of them; for pages
         and files that follow a run.
@@ -102,7 +97,7 @@ def simulate(
     >>> bool(run.mse.max() < 0.05 * y.var())
     True
     """
-    settings = as_settings(Auto() if model is None else model)
+    settings = as_settings(model)
     _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
     if not settings.has_engines:
         engines.refuse_choice(engine, threads)
@@ -149,49 +144,11 @@ def _threads(settings: Settings) -> int:
 
 
 def _check_progress(progress: Progress | bool | None) -> Progress | None:
-    """What is called after each round; for True a line every few seconds."""
+    """What is called after each round; for True a bar, or lines."""
     if progress is True:
-        return ProgressLines("simulate")
+        return watcher("simulate")
     if progress in (None, False) or callable(progress):
         return progress or None
     raise InputError(
         f"progress is {checks.short(progress)}; expected True or a function of (rounds done, T); pass one"
     )
-
-
-class ProgressLines:
-    """A line on standard error every few seconds; called with (done, total or 0 or None).
-
-    >>> now = iter([0.0, 1.0, 4.0])
-    >>> lines = ProgressLines("run", write=print, clock=lambda: next(now))
-    >>> lines(1, 100)
-    >>> lines(50, 100)
-    domkl: run: 50 of 100 (50 %), about 4 s left
-    """
-
-    def __init__(
-        self,
-        what: str,
-        write: Callable[[str], object] | None = None,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self.what, self.write, self.clock = what, write or _to_stderr, clock
-        self.start = clock()
-        self.due = self.start + FIRST_LINE
-
-    def __call__(self, done: int, total: int | None) -> None:
-        now = self.clock()
-        if now >= self.due:
-            self.due = now + LINE_EVERY
-            self.write(f"domkl: {self.what}: {self._words(done, total, now - self.start)}")
-
-    def _words(self, done: int, total: int | None, passed: float) -> str:
-        if not total:
-            return f"{done:,} done"
-        left = f", about {passed * (total - done) / done:.0f} s left" if 0 < done < total else ""
-        return f"{done:,} of {total:,} ({100 * done // total} %){left}"
-
-
-def _to_stderr(line: str) -> None:
-    if sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from ..exchange.graph import Graph, GraphLike, as_graph
 from ..exchange.network import Network
 from ..learning import losses
 from ..learning.model import Around, Model, Predictions, Watched
-from ..models.settings import PLAIN, Means, Settings, as_settings
+from ..models.settings import PLAIN, Means, Settings, as_settings, weight_names
 from .results import STOP, Final, Run, RunOptions
 
 #: A block of rounds: X (J, B, d) and y (J, B), or (J, B, m) of m targets.
@@ -32,6 +32,13 @@ Block: TypeAlias = "tuple[Array, Array]"
 Targets: TypeAlias = "tuple[int, ...]"
 #: More rounds than any block has.
 ALL = 1 << 30
+
+
+class Path(NamedTuple):
+    """How learners were before every so many rounds."""
+
+    weights: list[Array]  # (J, n) each
+    gaps: list[Array]  # (J, *targets) each: squared gaps to neighbours so far
 
 
 class Stepper(Protocol):
@@ -92,7 +99,8 @@ def drive(model: Settings, X: Any, y: Any, graph: GraphLike, how: RunOptions) ->
         network, m = as_graph(graph, J), math.prod(targets)
         steps = _stepper(model, network, (d, T, m), how, np.shape(y)[:2])
         y_hat, path = _go_through(steps, blocks, (J, T, d), targets, how)
-        return _run(steps, network, y_hat, path, how.every, targets)
+        names = tuple(weight_names(model, steps.weights.shape[-1]))
+        return _run(steps, network, y_hat, path, how.every, targets, names)
 
 
 def _stepper(
@@ -104,17 +112,17 @@ def _stepper(
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
-    return model.make_network(network, d, T, how, m) or Rounds(model, network, d, T, how, m)
+    return model.make_network(network, d, T, how, m) or _rounds_of(how.engine)(model, network, d, T, how, m)
 
 
 def _go_through(
     steps: Stepper, blocks: Iterator[Block], form: tuple[int, int, int], targets: Targets, how: RunOptions
-) -> tuple[Array, list[Array]]:
-    """Every round's predictions (J, T, *targets), and the weights of every so many rounds.
+) -> tuple[Array, Path]:
+    """Every round's predictions (J, T, *targets), and how learners were every so many rounds.
 
     Blocks are cut into pieces that suit the stepper, the weights' path and who follows.
     """
-    predictions, path, done, (J, T, d) = list[Array](), list[Array](), 0, form
+    predictions, path, done, (J, T, d) = list[Array](), Path([], []), 0, form
     for X, y in blocks:
         checks.shape("X", X, (J, X.shape[1], d), "all blocks need the same form")
         checks.shape("y", y, (*X.shape[:2], *targets), "all blocks need the same form")
@@ -123,7 +131,8 @@ def _go_through(
         start = 0
         while start < X.shape[1]:
             if how.every and done % how.every == 0:
-                path.append(steps.weights.copy())
+                path.weights.append(steps.weights.copy())
+                path.gaps.append(steps.sums.gaps.reshape(J, *targets).copy())
             until = how.every - done % how.every if how.every else ALL
             piece = slice(start, start + min(steps.most_rounds, until))
             seen = _as_given(steps.advance(X[:, piece], y[:, piece], done), targets)
@@ -143,7 +152,15 @@ def _as_given(seen: Watched, targets: Targets) -> Watched:
     return seen._replace(y_hat=y_hat, y=y, alone=alone)
 
 
-def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: int, targets: Targets) -> Run:
+def _run(
+    steps: Stepper,
+    graph: Graph,
+    y_hat: Array,
+    path: Path,
+    every: int,
+    targets: Targets,
+    names: tuple[str, ...],
+) -> Run:
     T, sums, weights = y_hat.shape[1], steps.sums, steps.weights
     labels, form = np.maximum(steps.labels, 1), (graph.J, *targets)
     theta, lam, L = steps.parameters
@@ -158,14 +175,16 @@ def _run(steps: Stepper, graph: Graph, y_hat: Array, path: list[Array], every: i
         q=weights,
         kernel_mse=(sums.kernel_squares / labels[..., None]).reshape(*form, -1),
         kernel_cv=(sums.kernel_gaps / T).reshape(*form, -1),
-        q_path=np.array(path) if path else np.empty((0, *weights.shape)),
-        q_rounds=np.arange(len(path)) * max(1, every),
+        q_path=np.array(path.weights) if path.weights else np.empty((0, *weights.shape)),
+        q_rounds=np.arange(len(path.weights)) * max(1, every),
         graph=graph,
         sent=sent,
         bytes=in_bytes,
         alone=(steps.alone / labels).reshape(form) if len(steps.alone) else steps.alone,
         trust=steps.trust,
         final=steps.final,
+        cv_path=np.array(path.gaps) if path.gaps else np.empty((0, *form)),
+        weight_names=names,
     )
 
 

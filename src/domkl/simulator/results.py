@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import html
+import json
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
 
 from ..base import checks
+from ..base.errors import DataError, InputError
 from ..base.extras import need
 from ..base.types import Array
 from ..base.words import plural
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
-from ..learning import conformal
 from ..learning.alarms import Judgement, judge_all
 from ..learning.auto import AutoRows
+from ..learning.metrics import Hindsight, Regret, regret_a, regret_d
 from ..learning.model import Watched
 from ..models.settings import Auto
+from . import plots
 
 if TYPE_CHECKING:
     from .ahead import Ahead
@@ -28,6 +35,10 @@ if TYPE_CHECKING:
 Progress: TypeAlias = Callable[[int, int], object]
 #: What `progress` returns to end a run after the rounds that are done.
 STOP = "stop"
+#: What a file says of the graph, and of itself.
+SAVED = ("names", "neighbours", "note", "weight_names", "version")
+#: Learners that a notebook shows, and the last one.
+SHOWN = 12
 
 
 Watch: TypeAlias = Callable[[Watched], object]
@@ -69,6 +80,9 @@ class Run:
     final: Final | None = field(default=None, repr=False)
     #: labels, simple guesses and bounds of a run with a horizon: see `domkl.simulator.ahead.Ahead`
     ahead: Ahead | None = field(default=None, repr=False)
+    #: (rounds, J) squared gaps to neighbours, summed over the rounds before each of `q_rounds`
+    cv_path: Array = field(default_factory=lambda: np.empty((0, 0)))
+    weight_names: tuple[str, ...] = ()  # of the kernels or experts of `q`
 
     def __repr__(self) -> str:
         J, T = self.y_hat.shape[:2]
@@ -91,9 +105,9 @@ class Run:
         names = np.repeat(np.array([str(name) for name in self.graph.names], object), T)
         columns = {"learner": names, "round": np.tile(np.arange(T), J), "y_hat": self._flat(self.y_hat)}
         if y is not None:
-            columns["y"] = self._flat(self._labels(y))
+            columns["y"] = self._flat(self.labels(y))
             columns["error"] = columns["y_hat"] - columns["y"]
-        return need("pandas", "river").DataFrame(columns)
+        return need("pandas").DataFrame(columns)
 
     def alarms(self, y: npt.ArrayLike, rate: float = 0.001, delay: int = 0) -> Judgement:
         """Which labels were not what was predicted: `surprise` and `alarm`, (J, T) each; `delay` of the run.
@@ -101,40 +115,124 @@ class Run:
         `rate` is the part of labels without a fault that may raise an alarm: see `domkl.alarms`.
         """
         J, T = self.y_hat.shape[:2]
-        return judge_all(self.y_hat.reshape(J, T), self._labels(y).reshape(J, T), rate, delay)
+        return judge_all(self.y_hat.reshape(J, T), self.labels(y).reshape(J, T), rate, delay)
 
-    def plot(
-        self, y: npt.ArrayLike | None = None, *, learner: int = 0, last: int = 500, axes: Any = None
-    ) -> Any:
-        """Draw a learner's last predictions with matplotlib and, where labels are given, truth and bounds.
+    def regret(self, y: npt.ArrayLike, best: Hindsight) -> Regret:
+        """Both regrets after every `weights_every` rounds and at the end; without it at the end alone.
 
-        Returns the axes; `axes` draws into those of a figure that you have.
+        `best` is the best fixed function of all rounds, `domkl.metrics.hindsight(X, y, V)`.
+
+        >>> import domkl, numpy as np
+        >>> X = np.random.default_rng(0).uniform(size=(3, 200, 1))
+        >>> y, V = np.sin(3 * X[..., 0]), domkl.kernels.gaussian(d=1, D=10)
+        >>> run = domkl.simulate(X, y, "path", model=domkl.Paper(kernels=V), weights_every=100)
+        >>> found = run.regret(y, domkl.metrics.hindsight(X, y, V))
+        >>> found.rounds.tolist(), found.learning.shape, bool((found.discrepancy[:, 1] == 200 * run.cv).all())
+        ([100, 200], (3, 2), True)
         """
         J, T = self.y_hat.shape[:2]
-        checks.count("learner", learner, 0, J - 1)
-        if axes is None:
-            axes = need("matplotlib.pyplot", "cli").subplots(figsize=(9, 4), layout="constrained")[1]
-        first = max(0, T - checks.count("last", last))
-        rounds, y_hat = np.arange(first, T), self.y_hat.reshape(J, T)
-        if y is not None:
-            labels = self._labels(y).reshape(J, T)
-            low, high = conformal.bounds(y_hat[[learner]], labels[[learner]])
-            inside = np.isfinite(high[0, first:])
-            bounds = low[0, first:], high[0, first:]
-            axes.fill_between(rounds, *bounds, where=inside, alpha=0.2, label="90 % bounds", linewidth=0)
-            axes.plot(rounds, labels[learner, first:], color="0.25", linewidth=1, label="truth")
-        axes.plot(rounds, y_hat[learner, first:], linewidth=1.3, label="prediction")
-        axes.set(xlabel="round", title=f"learner {self.graph.names[learner]}")
-        axes.legend(frameon=False)
-        return axes
+        if self.ahead is not None:
+            raise InputError("the run has a horizon; expected one without, as regret is of one label a round")
+        rounds = np.append(self.q_rounds[1:], T)
+        learning = regret_a(self.y_hat.reshape(J, T), self.labels(y).reshape(J, T), best, over_time=True)
+        gaps = np.concatenate([self.cv_path[1:].reshape(-1, J), regret_d(self.cv, T).reshape(1, J)])
+        return Regret(rounds, learning[:, rounds - 1], gaps.T)
 
-    def _labels(self, y: npt.ArrayLike) -> Array:
+    def plot(
+        self,
+        what: str = "predictions",
+        y: npt.ArrayLike | None = None,
+        *,
+        best: Hindsight | None = None,
+        learner: int | None = None,
+        last: int = 500,
+        axes: Any = None,
+    ) -> Any:
+        """Draw with matplotlib, and return the axes; `axes` draws into those of a figure that you have.
+
+        "predictions" are the `last` ones of a learner (the first), with truth and bounds where labels y are
+        given; "error" is that of pieces of the run, and needs y; "weights" needs `weights_every`; "regret"
+        needs y, `best` and `weights_every`. All but predictions are of all learners, or of the one given.
+        """
+        return plots.draw(self, what, y, best, learner, last, axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write the run to a file of NumPy's (.npz), which `Run.load` reads, and `numpy.load`.
+
+        What a run can go on with is not in it: that is `domkl.DOMKL.from_run(run).save(path)`.
+        """
+        if self.ahead is not None:
+            raise InputError("the run has a horizon; expected one without; save its y_hat with numpy.save")
+        if not all(isinstance(name, (str, int)) for name in self.graph.names):
+            raise InputError(
+                "the graph has nodes that are neither texts nor whole numbers; expected those; rename them"
+            )
+        about: dict[str, Any] = {**vars(self.graph), "weight_names": self.weight_names, "version": 1}
+        about = {name: value for name, value in about.items() if name in SAVED}
+        arrays: dict[str, Any] = {
+            name: value for name, value in vars(self).items() if isinstance(value, (np.ndarray, float))
+        }
+        try:
+            with open(path, "wb") as file:
+                np.savez_compressed(file, about=np.array(json.dumps(about)), **arrays)
+        except OSError as error:
+            raise InputError(
+                f"{path} cannot be written: {error.strerror}; expected a place for a file"
+            ) from None
+
+    @classmethod
+    def load(cls, path: str | Path) -> Run:
+        """The run in a file of `save`; a file that cannot be one is a `DataError`."""
+        try:
+            with open(path, "rb") as file, np.load(file, allow_pickle=False) as found:
+                arrays = {name: found[name] for name in found.files}
+            about = json.loads(str(arrays.pop("about")))
+            if about.pop("version") != 1:
+                raise ValueError("another version")
+            graph = Graph(
+                tuple(about["names"]), tuple(tuple(near) for near in about["neighbours"]), about["note"]
+            )
+            for name in ("sent", "bytes"):
+                arrays[name] = float(arrays[name])
+            return cls(**arrays, graph=graph, weight_names=tuple(about["weight_names"]))
+        except OSError as error:
+            if error.errno is None:
+                raise DataError(f"{path} is no file of Run.save; expected one; choose another") from None
+            raise DataError(f"{path} cannot be read: {error.strerror}; expected a file of Run.save") from None
+        except (ValueError, TypeError, KeyError, EOFError, BadZipFile, zlib.error):
+            raise DataError(f"{path} is no file of Run.save; expected one; choose another") from None
+
+    def _repr_html_(self) -> str:
+        """A table of the learners, for notebooks."""
+        heads = ["learner", "RMSE", *(["alone"] if len(self.alone) else []), "neighbours"]
+        rows = [
+            [str(name), *(f"{value:.4g}" for value in each), str(len(near))]
+            for name, near, *each in zip(
+                self.graph.names, self.graph.neighbours, *self._errors(), strict=True
+            )
+        ]
+        if len(rows) > SHOWN:
+            rows = [*rows[: SHOWN - 1], ["\u2026"] * len(heads), rows[-1]]
+        lines = [_line("th", heads), *(_line("td", row) for row in rows)]
+        return f"<p>{html.escape(repr(self)[1:-1])}</p><table>{''.join(lines)}</table>"
+
+    def _errors(self) -> list[Array]:
+        """Root mean squared errors of each learner, of all targets together: together, and alone."""
+        found = [self.mse, self.alone] if len(self.alone) else [self.mse]
+        return [np.sqrt(values.reshape(len(values), -1).mean(1)) for values in found]
+
+    def labels(self, y: npt.ArrayLike) -> Array:
+        """The labels of this run, checked."""
         labels = checks.floats("y", y)
         return checks.shape("y", labels, self.y_hat.shape, "give the labels of the run")
 
     @staticmethod
     def _flat(values: Array) -> Array:
         return values.reshape(-1)
+
+
+def _line(cell: str, texts: Sequence[str]) -> str:
+    return f"<tr>{''.join(f'<{cell}>{html.escape(text)}</{cell}>' for text in texts)}</tr>"
 
 
 @dataclass(frozen=True)

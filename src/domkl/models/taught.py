@@ -20,7 +20,7 @@ from ..learning.auto import AutoRows
 from ..learning.fields import Concept, field, scalar
 from ..learning.first_order import Rates
 from ..learning.model import Around, Model
-from .paper_row import PaperRow
+from .paper import PaperRow
 from .settings import PLAIN, Auto, Means, Paper, Settings, from_table
 
 #: Where a scaled input is cut off.

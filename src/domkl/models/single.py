@@ -20,8 +20,8 @@ from ..learning.fields import Concept, field, scalar
 from ..learning.first_order import Rates
 from ..learning.losses import probability
 from ..learning.model import Model, Part
-from .handed import FAR, HandedPaper, Taught
 from .settings import MOST_FREQUENCIES, KernelSpec, Paper
+from .taught import FAR, HandedPaper, Taught
 
 #: The standard deviation that inputs get: with it the paper's bandwidths lie on both sides of typical
 #: distances for one input as well as for a hundred.
