@@ -127,7 +127,8 @@ def rates() -> str:
     """From a reading's arrival to its prediction."""
     words = {"alone": "no neighbours", "alike": "neighbours learn the same", "unlike": "one has other labels"}
     rows = [
-        [words[case], f"{r['predicted']} of {r['readings']}", f"{r['p50_ms']:.1f} ms", f"{r['p99_ms']:.1f} ms",
+        [words[case], f"{r['predicted']} of {r['readings']}", f"{r['p50_ms']:.1f} ms",
+         f"{r['p99_ms']:.1f} ms",
          f"{r['p99_over_alone']:.2f}", f"{r['bytes_a_second'] / 1000:,.0f} kB/s"]
         for case, r in read("unequal_rates_agents").items() if case in words
     ]  # fmt: skip

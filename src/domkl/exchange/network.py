@@ -46,7 +46,7 @@ def _by_degree(graph: Graph, rows: list[int]) -> list[Group]:
 class Network(Concept):
     """The exchange of a simulation: every message arrives, in the round it was sent in."""
 
-    used: Array = field("E", low=0.0)  # messages, of each end of an edge
+    used: Array = field("J J", low=0.0)  # messages
     judged: int = scalar("int64", low=0)  # rounds
     sent: float = scalar(low=0.0)  # numbers that a learner has sent to each neighbour
     bytes: float = scalar(low=0.0)

@@ -60,7 +60,9 @@ def simulate(
         whose probabilities `y_hat` (J, T, k) has.
     graph : networkx graph, adjacency, list of edges, or a name such as "ring".
     model : `domkl.Auto()` (the default: nothing to tune, raw inputs of any scale, NaN where one is missing)
-    if not settings.has_engines and engine != "mpi":
+        or `domkl.Paper(...)`, or one of your own: see docs/extend.md; "auto" and "paper" are short for them.
+    delay : a label becomes known this many rounds after its prediction, and is learnt then. With `Auto` also
+        one for each label, (J, T) or (T,): they become known at times of their own; infinity means never.
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
         its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".

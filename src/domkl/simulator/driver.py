@@ -112,7 +112,7 @@ def _stepper(
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
-    return model.make_network(network, d, T, how, m) or _rounds_of(how.engine)(model, network, d, T, how, m)
+    return model.make_network(network, d, T, how, m) or Rounds(model, network, d, T, how, m)
 
 
 def _go_through(
