@@ -1,4 +1,4 @@
-"""Draw docs/images/speed.png and scaling.png from benchmarks/results.
+"""Draw docs/images/speed.png, scaling.png and scaling-auto.png from benchmarks/results.
 
 python benchmarks/plot.py
 """
@@ -66,7 +66,9 @@ def speed(figures: dict[str, Any]) -> Any:
 
 def scaling(figures: dict[str, Any]) -> Any:
     """One panel for each quantity: points, and the fitted law."""
-    drawn, panels = plt.subplots(1, len(figures["sweeps"]), figsize=(11, 2.8), sharey=True)
+    drawn, panels = plt.subplots(
+        1, len(figures["sweeps"]), figsize=(2.2 * len(figures["sweeps"]), 2.8), sharey=True
+    )
     for axes, sweep in zip(panels, figures["sweeps"], strict=True):
         x = np.geomspace(sweep["x"][0], sweep["x"][-1], 50)
         axes.loglog(x, sweep["fixed_us"] + sweep["slope_us"] * x ** sweep["exponent"], color=LIMIT, lw=1.2)
@@ -83,7 +85,13 @@ def scaling(figures: dict[str, Any]) -> Any:
 def main() -> None:
     plt.rcParams.update(SETTINGS)
     IMAGES.mkdir(parents=True, exist_ok=True)
-    for name, drawn in (("speed", speed(read("bench.json"))), ("scaling", scaling(read("scaling.json")))):
+    grown = read("scaling.json")
+    pictures = {
+        "speed": speed(read("bench.json")),
+        "scaling": scaling(grown),
+        "scaling-auto": scaling(grown["auto"]),
+    }
+    for name, drawn in pictures.items():
         drawn.tight_layout()
         drawn.savefig(IMAGES / f"{name}.png", dpi=150)
 

@@ -1,9 +1,10 @@
 #!/bin/sh
 # System packages that some tests need: a broker (mosquitto), a database (postgresql), a scraper (prometheus), tools that
-# break networks (iproute2, nftables, vde2) or clocks (libfaketime), and a browser (chromium, chromium-driver). Safe to run again. Where it cannot install, it says what is skipped and ends well.
+# break networks (iproute2, nftables, vde2) or clocks (libfaketime), a browser (chromium, chromium-driver), and a compiler
+# and an emulator of small devices. Safe to run again. Where it cannot install, it says what is skipped and ends well.
 set -eu
 
-packages="mosquitto postgresql prometheus iproute2 nftables vde2 libfaketime chromium chromium-driver"
+packages="mosquitto postgresql prometheus iproute2 nftables vde2 libfaketime chromium chromium-driver gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm"
 policy=/usr/sbin/policy-rc.d
 
 is_installed() {

@@ -10,7 +10,7 @@ import pytest
 
 from domkl import cli, engines
 from domkl.base.errors import InputError
-from domkl.cli import bench
+from domkl.cli import bench, bench_auto
 
 ROOT = pathlib.Path(__file__).parent.parent
 PEAK = bench.Limits(64, 1, fma=40e9, sincos=1e9, vector=40e9, stored=20e9, triad=20e9)
@@ -134,6 +134,30 @@ def test_contenders_take_turns_and_keep_their_best():
     trials = {name: lambda name=name: (order.append(name), next(times))[1] for name in "ab"}
     assert bench.best(trials, turns=2) == {"a": 3.0, "b": 1.0}
     assert order == ["a", "b", "a", "b"]
+
+
+@native
+def test_auto_is_beside_its_own_limit(document):
+    rows = [row for part in document["w5"].values() for row in part["rows"]]
+    assert {row["threads"] for row in rows} >= {1}
+    for row in rows:
+        assert row["fraction"] == pytest.approx(row["limit_us"] / row["us"])
+        assert row["limit_us"] == pytest.approx(sum(row["limit_parts_us"].values()))
+    device, network = (bench_auto.SHAPES[key].work() for key in ("device", "network"))
+    assert network["matrix"] == pytest.approx(7 / 5 * device["matrix"])
+    assert device["trust"] == 0 < network["trust"]
+
+
+def test_a_size_is_recommended_for_a_time(capsys):
+    command = ["bench", "--quick", "--inputs", "3", "--targets", "2", "--within"]
+    assert cli.main([*command, "1000", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["recommended"] == found["sizes"][-1]["size"]  # of those that were measured
+    assert cli.main([*command, "1000"]) == 0
+    assert f"domkl.Auto(size={found['recommended']})" in capsys.readouterr().out
+    assert cli.main([*command, "0.0001"]) == 2
+    assert "give more time" in capsys.readouterr().err
+    assert cli.main([*command, "nan"]) == 2
 
 
 @pytest.mark.parametrize("only", ["nonsense", "w1,nonsense", ","])

@@ -13,6 +13,7 @@ import pathlib
 import re
 import subprocess
 import sys
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -21,7 +22,7 @@ import pytest
 import domkl
 import problems
 from domkl import engines
-from domkl.base.errors import MissingExtra
+from domkl.base.errors import InputError, MissingExtra
 from domkl.engines import mpi
 
 MPIEXEC = pathlib.Path(sys.executable).with_name("mpiexec")
@@ -57,6 +58,7 @@ def case(seed):
         "delay": min(int(rng.integers(4)), T - 1),
         "dtype": (np.float64, np.float32)[seed // 12],
         "weights_every": int(rng.integers(4)),
+        "step": ("first", "newton")[seed % 5 == 0],
     }
 
 
@@ -74,7 +76,26 @@ def checksums(engine):
     blocks = ((X[:, t : t + 2], y[:, t : t + 2]) for t in range(0, y.shape[1], 2))
     run = problems.simulate_paper(blocks, None, graph, engine=engine, keep_state=False, **options)
     assert len(run.theta) == len(run.lam) == 0
-    return [*found, checksum(run)]
+    return [*found, checksum(run), *map(partial(auto, engine), range(3))]
+
+
+#: Of `Auto`; its sums of errors are added up in another order.
+AUTO_FIELDS = ("y_hat", "theta", "lam", "q", "believed", "trust")
+
+
+def auto(engine, seed):
+    """Of learners of whom one is not believed for a while, with missing labels, a delay, and float32."""
+    rng, J = np.random.default_rng(seed), 9
+    X, y = problems.streams(J, 150, 3, seed)
+    y[0, 90:120] += 5
+    y[1, 20:40] = np.nan
+    graph = random_graph(rng, J, tree=seed == 1)
+    options = {"delay": seed, "dtype": (np.float64, np.float32)[seed % 2], "weights_every": 40}
+    model = domkl.Auto(size=40, loss="squared")
+    run = domkl.simulate(X, y[..., None], graph, model=model, engine=engine, **options)
+    assert run.mse.shape == (J, 1)
+    assert np.nanmin(run.trust) < 1
+    return checksum(run, AUTO_FIELDS)
 
 
 def start(ranks, *command, **options):
@@ -96,7 +117,7 @@ def start(ranks, *command, **options):
 def test_ranks_give_the_bits_of_one_process(ranks, tmp_path):
     done = start(ranks, __file__, str(tmp_path))
     assert done.returncode == 0, done.stderr
-    expected = checksums("numpy")
+    expected = [*checksums("numpy")[:-3], *map(partial(auto, "auto"), range(3))]
     for rank in range(ranks):
         assert json.loads((tmp_path / f"{rank}.json").read_text()) == expected, f"rank {rank}"
 
@@ -138,7 +159,7 @@ assert np.array_equal(run.y_hat, whole.y_hat) and np.array_equal(run.theta, whol
         (
             "V = domkl.kernels.gaussian(2, seed=rank)\n"
             "problems.simulate_paper(X, y, graph, kernels=V, engine='mpi')",
-            r"InputError: this rank's kernels.* are not those of rank 0; .*seed what is drawn at random",
+            r"InputError: this rank's .*kernels.* are not those of rank 0; .*seed what is drawn at random",
         ),
         (
             "problems.simulate_paper(X[:1], y[:1], domkl.graph.Graph((0,), ((),)), engine='mpi')",
@@ -162,6 +183,27 @@ def test_alone_an_error_is_an_error():
     done = start(1, "-c", COMMON + code)
     assert done.stdout.startswith("y[7, 4] is nan")
     assert done.stderr == ""
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: domkl.Learner(name="a", inputs=1, engine="mpi"), r"is for simulate\(\)"),
+        (
+            lambda: domkl.simulate(*problems.streams(2, 9, 1), "path", engine="mpi", horizon="1 row"),
+            "horizon",
+        ),
+        (
+            lambda: domkl.simulate(*problems.streams(2, 9, 1), "path", engine="mpi", keep_model=True),
+            "keep_mod",
+        ),
+    ],
+    ids=["learner", "horizon", "keep_model"],
+)
+def test_what_ranks_cannot_do_is_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()
 
 
 def test_without_mpi4py_the_install_line_is_told(monkeypatch):

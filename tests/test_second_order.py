@@ -225,10 +225,3 @@ def test_wrong_steps_are_refused_in_one_line(wrong, message):
     with pytest.raises(InputError, match=message) as caught:
         problems.simulate_paper(X, y, "ring", kernels=V, rates=RATES, **wrong)
     assert "\n" not in str(caught.value)
-
-
-def test_an_engine_without_the_step_is_refused():
-    graph = domkl.graph.named("ring", 3)
-    setting = engines.Setting(V, graph, engines.Algorithm(RATES, losses.squared(), step="newton"))
-    with pytest.raises(InputError, match="'mpi' has no second-order step; expected"):
-        engines.make("mpi", setting)

@@ -63,7 +63,7 @@ def versions() -> dict[str, str]:
 def measure(quick: bool) -> dict[str, Any]:
     """All figures as one document."""
     size = bench.QUICK if quick else bench.FULL
-    document = bench.measure(quick=quick)
+    document = bench.measure(("limits", "w1", "w2"), quick=quick)
     document["machine"]["peers"] = versions()
     limits = [bench.Limits(*known) for known in map(networks.rates_of, document["limits"])]
     w1 = document["w1"]

@@ -1,4 +1,4 @@
-"""docs/performance.md: from `domkl bench` and scaling.py."""
+"""docs/performance.md: from `domkl bench`, native.py and scaling.py."""
 
 from __future__ import annotations
 
@@ -108,7 +108,66 @@ def targets() -> str:
     return table("target | wanted | measured | met", rows)
 
 
+def auto_machine() -> str:
+    found = read("auto")
+    it = found["machine"]
+    return f"{it['processor']}, {it['usable_cores']} cores; {found['engine']['isa']}; numpy {it['numpy']}."
+
+
+def w5() -> str:
+    part = read("auto")["w5"]
+    names = ("matrix", "features", "recent", "trust", "vectors")
+    rows = (
+        [f"{key}: {row['name']}", *beside(row), *(figure(row["limit_parts_us"][name]) for name in names)]
+        for key in ("device", "network")
+        for row in part[key]["rows"]
+    )
+    return table("W5 | µs | limit, µs | fraction | matrix | features | recent | trust | vectors", rows)
+
+
+def sizes() -> str:
+    rows = (
+        [
+            f"{row['size']:,}",
+            figure(row["alone_us"] / 1000),
+            figure(row["linked_us"] / 1000),
+            figure(row["bytes"] / 1e6),
+            figure(row["message_bytes"] / 1000),
+        ]
+        for row in read("auto")["sizes"]
+    )
+    return table("size | alone, ms | with two neighbours, ms | memory, MB | message, kB", rows)
+
+
 def scaling() -> str:
+    return _exponents(read("scaling")["sweeps"])
+
+
+def scaling_auto() -> str:
+    return _exponents(read("scaling")["auto"]["sweeps"])
+
+
+def native() -> str:
+    us, ratios = (read("native")[name] for name in ("microseconds", "ratios"))
+    named = {
+        "`predict`, `learn` of one device, size 400, float32": us["native_400"],
+        "NumPy instead of C++": us["numpy_400"],
+        "C++, in blocks of 256 samples": us["block_400"],
+        "size 1700": us["native_1700"],
+        "size 1700, in blocks of 256": us["block_1700"],
+        "`domkl.DOMKL`, size 400, float64": us["face_400_float64"],
+        "`domkl.river` on dictionaries, the same": us["river_400"],
+        "River's ARF(10)": us["arf"],
+        "`simulate`, a round of five learners on a ring": us["five_400"],
+        "NumPy, a round of five": us["five_400_numpy"],
+    }
+    rows = [[name, figure(value)] for name, value in named.items()]
+    rows += [[f"{name} (a ratio)", figure(ratios[name])] for name in ratios if name.startswith("before")]
+    rows.append(["100,000 rows through `domkl run`, s", figure(read("native")["run_100000_rows_seconds"])])
+    return table("`Auto` on bike, twelve inputs | µs", rows)
+
+
+def _exponents(sweeps: list[dict[str, Any]]) -> str:
     rows = (
         [
             row["over"],
@@ -117,7 +176,7 @@ def scaling() -> str:
             f"{row['last_slope']:.2f}",
             f"{100 * row['fixed_us'] / row['us'][0]:.0f} %",
         ]
-        for row in read("scaling")["sweeps"]
+        for row in sweeps
     )
     headings = "cost against | from .. to | exponent | slope of the last step | fixed part of the first point"
     return table(headings, rows)
@@ -131,6 +190,11 @@ MADE: dict[str, Maker] = {
     "w2": w2,
     "w3": w3,
     "w4": w4,
+    "auto-machine": auto_machine,
+    "w5": w5,
+    "sizes": sizes,
+    "native": native,
+    "scaling-auto": scaling_auto,
     "targets": targets,
     "scaling": scaling,
 }

@@ -6,8 +6,8 @@ One learner, one step and one kernel need, whatever the program:
     D               pairs of sin and cos, by the engine's own polynomials, from L1 to L1,
     (8 + 2 deg) 2D  vector operations on values in L1: eight of the update, two for each neighbour,
 
-one after the other: that is the limit. In a checkout, `python benchmarks/bench` adds other libraries, large
-networks and the second-order step.
+one after the other: that is the limit. `bench_auto.py` has that of `Auto` (W5), and what its sizes cost.
+In a checkout, `python benchmarks/bench` adds other libraries, large networks and the second-order step.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ from ..learning import kernels
 from ..learning.first_order import Rates
 from ..models.settings import Paper
 from ..simulator import simulate
-from . import declare, show
+from . import bench_auto, declare, show
+from .bench_auto import EngineRun, Report
 
-PARTS = ("limits", "w1", "w2")
+PARTS = ("limits", "w1", "w2", "w5", "sizes")
 LOOPS = ("fma", "sincos", "vector", "stored", "triad")
 CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
 UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
@@ -46,6 +47,8 @@ LEGEND = {
     "limit": "the time if the machine did these operations at the speeds measured above",
     "fraction": "of the machine's speed that is reached: limit / time",
     "bold": "the least time",
+    "alone": "CPU time of a device without neighbours",
+    "linked": "with two, from whom it takes a message each; an agent's own work comes on top",
 }
 #: The single device of W2, in tables.
 DEVICE = "domkl Learner, 17 kernels"
@@ -54,8 +57,6 @@ DEVICE = "domkl Learner, 17 kernels"
 Trial: TypeAlias = Callable[[], float]
 #: Predicts sample number i of a stream, then learns it; returns the prediction.
 Act: TypeAlias = Callable[[int], Any]
-#: Called with how many trials are done, of how many.
-Report: TypeAlias = Callable[[int, int], object]
 
 
 class Shape(NamedTuple):
@@ -77,15 +78,6 @@ class Size(NamedTuple):
     seconds: float  # of each loop of the limits
     turn: float  # seconds of the device's turn
     megabytes: int  # of each array of the memory's loop
-
-
-class EngineRun(NamedTuple):
-    """An engine, and how it computes."""
-
-    name: str
-    engine: str
-    bits: int
-    threads: int
 
 
 class Limits(NamedTuple):
@@ -143,6 +135,9 @@ def add_to(commands: Any) -> None:
     add = declare(commands, "bench", text, run)
     add("--quick", action="store_true", help="a few seconds in all; its figures mean little")
     add("--only", metavar="A,B", help=f"parts to measure, of {', '.join(PARTS)}")
+    add("--inputs", metavar="D", type=int, default=12, help="of a sample, for sizes; or 12")
+    add("--targets", metavar="M", type=int, default=1, help="of a sample, for sizes; or 1")
+    add("--within", metavar="MS", type=float, help="recommend a size for MS a sample")
     add("--out", metavar="DIR", help="also write the figures to DIR/bench.json")
 
 
@@ -152,9 +147,14 @@ def run(args: argparse.Namespace) -> None:
     if not named:
         raise InputError(f"--only names no part; expected some of {', '.join(PARTS)}; name one")
     parts, folder = [checks.one_of("part", part, PARTS) for part in named], made_folder(args.out)
+    if args.within is not None:
+        checks.positive("within", args.within)
+        parts = [*parts, "sizes"] if args.only else ["sizes"]
     print("domkl: measuring; run nothing else meanwhile", file=sys.stderr)
     with show.progress("measuring") as bar:
-        document = measure(parts, quick=args.quick, report=bar)
+        document = measure(parts, quick=args.quick, report=bar, inputs=args.inputs, targets=args.targets)
+    if args.within is not None:
+        document["recommended"] = bench_auto.recommended(document["sizes"], 1000 * args.within)
     write(document, folder)
     if args.json:
         show.document(document)
@@ -183,15 +183,24 @@ def write(document: Mapping[str, Any], folder: Path | None) -> None:
 
 
 def measure(
-    only: Iterable[str] = PARTS, *, quick: bool = False, report: Report = lambda done, total: None
+    only: Iterable[str] = PARTS,
+    *,
+    quick: bool = False,
+    report: Report = lambda done, total: None,
+    inputs: int = 12,
+    targets: int = 1,
 ) -> dict[str, Any]:
-    """The figures of these parts; the limits always, as the others need them."""
+    """The figures of these parts; the limits always, as the others need them. Sizes are measured with samples
+    of so many inputs and targets."""
     wanted, size = {checks.one_of("part", part, PARTS) for part in only}, QUICK if quick else FULL
     engine = engine_in_use()
     runs = contenders(engine["isa"] is not None)
     trials = {} if engine["isa"] is None else limit_trials(engine["isa"], runs, size)
     if "w1" in wanted:
         trials |= {run.name: timed(_network(run, size), NETWORK.J * size.T) for run in runs}
+    fast = [run for run in runs if run.engine == "native"] or runs
+    if "w5" in wanted:
+        trials |= bench_auto.trials(fast, engine["isa"], quick)
     least = best(trials, size.turns, report)
     found = {} if engine["isa"] is None else limits_of(least, runs)
     document: dict[str, Any] = {"quick": quick, "machine": machine(), "engine": engine}
@@ -200,6 +209,10 @@ def measure(
         document["w1"] = _w1_document(runs, least, found, size)
     if "w2" in wanted:
         document["w2"] = device({}, size, found.get((64, 1)))
+    if "w5" in wanted:
+        document["w5"] = bench_auto.document(fast, least)
+    if "sizes" in wanted:
+        document["sizes"] = bench_auto.costs(inputs, targets, quick, report)
     return document
 
 
@@ -435,6 +448,29 @@ def print_all(document: Mapping[str, Any]) -> None:
         rows = [[row["name"], digits(row["us"]), f"{digits(row['times_ours'])}x"] for row in known]
         heads = ("learner", "CPU time\nµs", "times\nthe first")
         table("W2: one sample from Python: predict, then learn", heads, rows, known)
+    for key, what in (("device", "one device"), ("network", "a ring of 6")):
+        known = document.get("w5", {}).get(key, {"rows": []})["rows"]
+        if known:
+            parts = [[digits(part) for part in row.get("limit_parts_us", {}).values()] for row in known]
+            rows = [[*against(row), *more] for row, more in zip(known, parts, strict=True)]
+            heads = ("engine", *AGAINST, *bench_auto.PARTS) if parts[0] else ("engine", *AGAINST)
+            table(f"W5: Auto, size 1000, {what}; one learner and round", heads, rows, known)
+    if "sizes" in document:
+        rows = [
+            [
+                f"{row['size']:,}",
+                digits(row["alone_us"] / 1000),
+                digits(row["linked_us"] / 1000),
+                digits(row["bytes"] / 1e6),
+                digits(row["message_bytes"] / 1000),
+            ]
+            for row in document["sizes"]
+        ]
+        heads = ("size", "alone\nms", "linked\nms", "memory\nMB", "message\nkB")
+        table("What a sample of Auto costs: to predict, then learn it", heads, rows)
+    if "recommended" in document:
+        size = document["recommended"]
+        print(f"\nwithin that time: domkl.Auto(size={size}); give all learners of a network the same size")
 
 
 def table(

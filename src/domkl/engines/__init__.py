@@ -68,11 +68,11 @@ def make(name: str, setting: Setting) -> Engine:
                 "Exchange that changes them; use one of them"
             )
         return NumpyEngine(setting)
-    if name == "mpi" and not setting.how.is_second:
+    if name == "mpi":
         from .mpi import MpiEngine
 
         return MpiEngine(setting)
-    if chosen_for(name, setting.how.step) == "native":
+    if chosen(name) == "native":
         from .native import NativeEngine
 
         return NativeEngine(setting)
@@ -86,22 +86,18 @@ def refuse_choice(engine: str, threads: int | None = None) -> None:
             raise InputError(f"{name} is {given!r}; expected none for a model of your own; leave it out")
 
 
-def chosen_for(name: str, step: str) -> str:
-    """What `name` means for a local step; "mpi" has the first-order step alone."""
-    if name == "mpi" and step != "first":
+def chosen_for_one(name: str) -> str:
+    """What `name` means in one process."""
+    if name == "mpi":
         raise InputError(
-            "engine 'mpi' has no second-order step; expected auto, native or numpy; use engine='auto'"
+            "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
         )
     return chosen(name)
 
 
 def make_device(name: str, V: Array, deg: int, how: Algorithm) -> Device:
     """The engine of one learner with `deg` neighbours, by name."""
-    if name == "mpi":
-        raise InputError(
-            "engine 'mpi' is for simulate(); expected auto, native or numpy for a learner; use one"
-        )
-    if chosen(name) == "native":
+    if chosen_for_one(name) == "native":
         from .native import NativeDevice
 
         return NativeDevice(V, deg, how)
@@ -126,7 +122,7 @@ __all__ = [
     "Setting",
     "available",
     "chosen",
-    "chosen_for",
+    "chosen_for_one",
     "guard",
     "make",
     "make_device",

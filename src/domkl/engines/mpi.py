@@ -1,38 +1,44 @@
 """One network over many processes: each rank of `mpiexec` computes a part of the learners.
 
 A rank holds its own learners and, below them, ghosts: rows of neighbours that live on other ranks. Each
-round it steps its own learners with `NumpyEngine`, and where that sums over neighbours, the ghosts' rows
-are fetched first. Every sum keeps the order of the neighbour list, so the bits are those of one process.
+round it steps its own learners, and where that sums over neighbours, the ghosts' rows are fetched first.
+Every sum keeps the order of the neighbour list, so the bits are those of one process. `MpiEngine` does so
+for `Paper`, with `NumpyEngine`; `RankNetwork` is the exchange of other models, which compute as ever.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
 from itertools import chain, groupby
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ..base.errors import Error, InputError, MissingExtra
 from ..base.extras import need
 from ..base.types import Array
+from ..exchange.combine import Neighbours
+from ..exchange.edges import Ends, NetworkDuals
 from ..exchange.graph import Graph, Links
+from ..exchange.message import Exchange
+from ..exchange.network import Network
+from ..learning.model import Index, Model
 from .arrays import NumpyEngine
 from .base import Setting, Sums
-
-Index: TypeAlias = "npt.NDArray[np.intp]"
 
 #: Bytes of the samples that a rank holds at once.
 BLOCK_BYTES = 64_000_000
 #: What a learner costs beside its neighbours, counted in neighbours: measured at P = 3, D = 20, d = 5.
 BASE_COST = 16
+#: The tag of messages about edges; those of arrays are their places.
+ENDS = 1000
 #: Seconds in which mpiexec can pass on a rank's error; an abort would overtake it on a busy machine.
 PASSED_ON = 0.3
 
@@ -52,26 +58,49 @@ class RankPart(NamedTuple):
     graph: Graph  # of its own learners, then the ghosts, with the links that touch its own
     borders: list[Border]
 
+    @property
+    def numbers(self) -> list[int]:
+        """Of its rows in the whole network."""
+        return [int(name) for name in self.graph.names]  # type: ignore[call-overload]
+
+
+class Ranks:
+    """The part of a network that this rank holds; every rank gets the results of all."""
+
+    def __init__(self, graph: Graph, fingerprint: bytes) -> None:
+        self.comm = comm = communicator()
+        _refuse_other_arguments(comm, fingerprint)
+        owner = owners(comm, graph)
+        self.order, self.counts = np.argsort(owner, kind="stable"), np.bincount(owner)
+        self.part = part_of(graph, owner, comm.rank)
+        self.rows = self.part.learners
+        self.ghosts = Ghosts(comm, self.part)
+
+    def gather(self, values: Array) -> Array:
+        """The rows of all ranks, in the order of the learners. (own, ...) -> (J, ...)"""
+        ranked = np.empty((len(self.order), *values.shape[1:]), values.dtype)
+        counts = [int(n) * math.prod(values.shape[1:]) for n in self.counts]
+        self.comm.Allgatherv(np.ascontiguousarray(values), [ranked, counts])
+        whole = np.empty_like(ranked)
+        whole[self.order] = ranked
+        return whole
+
 
 class MpiEngine:
     """The learners of this rank; results are gathered, so that every rank has those of all."""
 
     def __init__(self, setting: Setting) -> None:
-        self.comm = comm = communicator()
         self.setting = setting
-        _refuse_other_arguments(comm, setting)
-        owner = owners(comm, setting.graph)
-        self.order, self.counts = np.argsort(owner, kind="stable"), np.bincount(owner)
-        part = part_of(setting.graph, owner, comm.rank)
-        self.rows = part.learners
-        ghosts = Ghosts(comm, part)
-        self.own = NumpyEngine(setting, Links(part.graph, len(self.rows)), ghosts.share)
+        self.ranks = Ranks(setting.graph, _fingerprint(setting))
+        self.rows, self.gather = self.ranks.rows, self.ranks.gather
+        links = Links(self.ranks.part.graph, len(self.rows))
+        self.own = NumpyEngine(setting, links, self.ranks.ghosts.share)
 
     @property
     def most_rounds(self) -> int:
         # The same on all ranks, whatever the size of their parts, because each block ends with a gathering.
         J, d = self.setting.graph.J, self.setting.V.shape[2]
-        return max(1, BLOCK_BYTES * int(self.comm.size) // int(self.setting.V.itemsize * J * d))
+        return max(1, BLOCK_BYTES * int(self.ranks.comm.size) // int(self.setting.V.itemsize * J * d))
 
     @property
     def sums(self) -> Sums:
@@ -92,14 +121,101 @@ class MpiEngine:
     def advance(self, X: Array, y: Array) -> Array:
         return self.gather(self.own.advance(X, y))
 
-    def gather(self, values: Array) -> Array:
-        """The rows of all ranks, in the order of the learners. (own, ...) -> (J, ...)"""
-        ranked = np.empty((len(self.order), *values.shape[1:]), values.dtype)
-        counts = [int(n) * values[0].size for n in self.counts]
-        self.comm.Allgatherv(np.ascontiguousarray(values), [ranked, counts])
-        whole = np.empty_like(ranked)
-        whole[self.order] = ranked
-        return whole
+
+class RankNetwork(Network):
+    """The exchange of the learners of this rank, whose neighbours' messages may come from other ranks."""
+
+    def __init__(self, graph: Graph, exchange: Exchange, settings: Any, *more: Any) -> None:
+        known = repr((settings, more, exchange.payload))
+        self.ranks = Ranks(graph, blake2b(known.encode() + _near(graph)).digest())
+        super().__init__(graph, exchange)
+
+    def _who(self) -> tuple[Sequence[Hashable], Sequence[Sequence[int]]]:
+        part = self.ranks.part
+        names = [self.graph.names[k] for k in part.numbers]
+        return names, part.graph.neighbours[: len(part.learners)]
+
+    def _neighbours(self) -> Neighbours:
+        degrees = np.array([len(self.graph.neighbours[k]) for k in self.ranks.part.numbers], np.float64)
+        return Neighbours(degrees[: len(self.near)], self.near, degrees)
+
+    def _duals(self) -> RankDuals:
+        return RankDuals(self.neighbours, self.ranks)
+
+    def delivered(self, own: dict[str, Array]) -> dict[str, Array]:
+        """Everybody's message, and below those of neighbours on other ranks."""
+        return dict(zip(own, self.ranks.ghosts.share(*own.values()), strict=True))
+
+    def _spread(self, model: Model) -> int:
+        own, comm = len(self.near), self.ranks.comm
+        sent, away, numbers = 0, list[tuple[int, Any]](), self.ranks.part.numbers
+        for j, news in enumerate(model.news()):
+            for i in self.near[j] if news else ():
+                if i < own:
+                    model.hear(i, news)
+                else:
+                    away.append((numbers[i], news))
+            sent += sum(one.nbytes for one in news.values())
+        total = np.array([sent, len(away)])
+        comm.Allreduce(total.copy(), total)
+        if total[1]:
+            self._send(model, away)
+        return int(total[0])
+
+    def _send(self, model: Model, away: list[tuple[int, Any]]) -> None:
+        """News to learners of other ranks, which look for their own."""
+        here = {k: row for row, k in enumerate(self.ranks.rows.tolist())}
+        for k, news in chain.from_iterable(self.ranks.comm.allgather(away)):
+            if k in here:
+                model.hear(here[k], news)
+
+    @property
+    def believed(self) -> Array:
+        """As ever, of the whole network."""
+        names, near = np.array(self.ranks.part.numbers), self.neighbours
+        mine = list(
+            zip(zip(names[near.rows], names[near.senders], strict=True), super().believed, strict=False)
+        )
+        found = dict(chain.from_iterable(self.ranks.comm.allgather(mine)))
+        whole = Neighbours.of(self.graph)
+        ends = zip(whole.rows, whole.senders, strict=True) if found else ()
+        return np.array([found[end] for end in ends])
+
+
+class RankDuals(NetworkDuals):
+    """As `NetworkDuals`, with other ends of edges on other ranks; those are asked for their state."""
+
+    def __init__(self, near: Neighbours, ranks: Ranks) -> None:
+        self.ranks = ranks
+        super().__init__(near)
+
+    def _others(self) -> Index:
+        """Places among the own ends, and below those of each border, in an order that both ranks know."""
+        names = self.ranks.part.numbers
+        pairs = [(names[j], names[i]) for j, i in zip(self.rows, self.senders, strict=True)]
+        where = {pair: e for e, pair in enumerate(pairs)}
+        #: Own ends at each border, in the order of (receiver, sender) there: what the other rank asks for.
+        self.asked: list[Index] = []
+        at = len(pairs)
+        for border in self.ranks.part.borders:
+            first, last = border.theirs.start, border.theirs.stop
+            cross = [e for e, i in enumerate(self.senders) if first <= i < last]
+            self.asked.append(np.array(sorted(cross, key=lambda e: pairs[e]), np.intp))
+            for k, e in enumerate(sorted(cross, key=lambda e: pairs[e][::-1])):
+                where[pairs[e][::-1]] = at + k
+            at += len(cross)
+        return np.array([where[i, j] for j, i in pairs], np.intp)
+
+    def held(self) -> Ends:
+        """What the other ends say of themselves, on whatever rank they are."""
+        comm, borders, mine = self.ranks.comm, self.ranks.part.borders, np.stack(self.ends, -1)
+        found = [np.empty((len(asked), mine.shape[1]), np.int64) for asked in self.asked]
+        under_way = [comm.Irecv(to, b.rank, ENDS) for to, b in zip(found, borders, strict=True)]
+        given = [mine[asked] for asked in self.asked]
+        under_way += [comm.Isend(values, b.rank, ENDS) for values, b in zip(given, borders, strict=True)]
+        for request in under_way:
+            request.Wait()
+        return Ends(*np.concatenate([mine, *found]).T).at(self.other)
 
 
 class Ghosts:
@@ -172,13 +288,13 @@ def _border(rank: int, ghosts: list[int], own: int, back: list[tuple[int, ...]])
     return Border(rank, np.array(mine, np.intp), slice(own + ghosts[0], own + ghosts[-1] + 1))
 
 
-def _refuse_other_arguments(comm: Any, setting: Setting) -> None:
-    mine = np.frombuffer(_fingerprint(setting), np.uint8)
+def _refuse_other_arguments(comm: Any, fingerprint: bytes) -> None:
+    mine = np.frombuffer(fingerprint, np.uint8)
     first = mine.copy()
     comm.Bcast(first)
     if not np.array_equal(mine, first):
         raise InputError(
-            "this rank's kernels, graph, rates, loss, hedge or delay are not those of rank 0; "
+            "this rank's model, graph, exchange, kernels, rates or delay are not those of rank 0; "
             "expected the same arguments on all ranks; seed what is drawn at random"
         )
 
@@ -186,11 +302,16 @@ def _refuse_other_arguments(comm: Any, setting: Setting) -> None:
 def _fingerprint(setting: Setting) -> bytes:
     how, loss = setting.how, setting.how.loss
     plain = (setting.V.shape, setting.V.dtype, how.rates, loss.name, loss.reg, loss.delta)
-    known = blake2b(repr((*plain, how.hedge, setting.delay, setting.keep_state)).encode())
-    near = np.fromiter(chain.from_iterable(setting.graph.neighbours), np.intp)
-    for values in (setting.V, setting.graph.deg, near):
-        known.update(values.tobytes())
+    more = (how.hedge, how.step, how.memory, setting.delay, setting.keep_state)
+    known = blake2b(repr((*plain, *more)).encode())
+    known.update(setting.V.tobytes() + _near(setting.graph))
     return known.digest()
+
+
+def _near(graph: Graph) -> bytes:
+    """Who is whose neighbour."""
+    near = np.fromiter(chain.from_iterable(graph.neighbours), np.intp)
+    return graph.deg.tobytes() + near.tobytes()
 
 
 def mpi() -> Any:

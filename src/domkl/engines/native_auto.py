@@ -13,7 +13,7 @@ from ..base.types import Array
 from ..exchange.network import Network
 from ..learning.auto.algebra import Inverse
 from ..learning.auto.consensus import Solved
-from ..learning.auto.model import LOCAL, WHOLE, AutoRows, Mixed, Prediction
+from ..learning.auto.model import APART, EXPERTS, AutoRows, Mixed, Prediction
 from ..learning.model import Predictions
 from ._native import _engine
 
@@ -160,7 +160,7 @@ class NativeAuto(AutoRows):
         if isinstance(prediction, Predicted):
             past = self._past(prediction if earlier is None else earlier)
             self._learn(prediction, y, *past, weight)
-            return self._message()
+            return self.message()
         sent = super().learn(prediction, y, earlier, weight)
         self._bind()
         return sent
@@ -187,12 +187,12 @@ class NativeAuto(AutoRows):
             if to.experts.shape == of.experts.shape:
                 for part, values in zip(to, of, strict=True):
                     part[:] = values
-        return flat, past.apart.experts.shape[-1] == len(LOCAL) + 1  # else it was lone then
+        return flat, past.apart.experts.shape[-1] == len(APART)  # else it was lone then
 
     def mixtures(self, flat: Array) -> tuple[Mixed, Mixed]:
         """The parts of such an array."""
         found, at, form, more = [], 0, (self.J, self.m), self.J * self.m
-        for experts in (len(WHOLE) + 1, len(LOCAL) + 1):
+        for experts in (len(EXPERTS), len(APART)):
             for width in (1, experts, 1, 2):
                 shape = form if width == 1 else (*form, width)
                 found.append(flat[at : at + width * more].reshape(shape))
@@ -210,20 +210,20 @@ class NativeAuto(AutoRows):
         if not isinstance(prediction, Predicted) or not prediction.has_apart:
             return super().alone(prediction)
         n = self.J * self.m
-        whole = n * (len(WHOLE) + 5)
+        whole = n * (len(EXPERTS) + 4)
         return prediction.flat[whole : whole + n].reshape(self.J, self.m)
 
     def models(self, prediction: Any) -> Array:
         if not isinstance(prediction, Predicted):
             return super().models(prediction)
-        n, experts = self.J * self.m, len(WHOLE) + 1
+        n, experts = self.J * self.m, len(EXPERTS)
         return prediction.flat[n : n * (1 + experts)].reshape(self.J, self.m, experts)
 
     def rest(self) -> dict[str, Array]:
         self._open = None
         if self.is_scaled:
             self.native.rest()
-        return self._message()
+        return self.message()
 
     def merge(self, incoming: Mapping[str, Any]) -> None:
         self._open = None
@@ -272,7 +272,7 @@ class NativeAuto(AutoRows):
                 prediction = self.predict(x[t])
                 found[t] = self._past(prediction)[0]
                 if network is not None:
-                    gaps[t] = self.gaps(prediction, network.around)[..., 0]
+                    gaps[t] = network.gaps(self, prediction)[..., 0]
                 if not self.learn_alone(prediction, y[t]):
                     self._exchange(network, self.learn(prediction, y[t]))
                 t += 1
@@ -308,7 +308,7 @@ class NativeAuto(AutoRows):
         if self.is_lone:
             self._close()
         else:
-            self._exchange(network, self._message())
+            self._exchange(network, self.message())
         return t
 
     def _exchange(self, network: Any, outgoing: Mapping[str, Array]) -> None:
@@ -316,7 +316,7 @@ class NativeAuto(AutoRows):
 
     def _seen(self, found: Array, gaps: Array) -> Predictions:
         """What was predicted, from predictions one after the other."""
-        J, m, E = self.J, self.m, len(WHOLE) + 1
+        J, m, E = self.J, self.m, len(EXPERTS)
         experts = found[:, J * m : J * m * (1 + E)].reshape(-1, J, m, E)
         apart = 0 if self.is_lone else J * m * (E + 4)
         y_hat, alone = (found[:, k : k + J * m].reshape(-1, J, m).swapaxes(0, 1) for k in (0, apart))

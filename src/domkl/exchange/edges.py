@@ -131,16 +131,22 @@ class NetworkDuals(Concept):
     def __init__(self, near: Neighbours) -> None:
         self.near = near
         self.rows, self.senders, self.weight = near.rows, near.senders, near.weights
-        where = {
-            pair: e for e, pair in enumerate(zip(self.rows.tolist(), self.senders.tolist(), strict=True))
-        }
-        self.other = np.array([where[i, j] for j, i in where], np.intp)  # the other end of each edge
+        self.other = self._others()  # the other end of each edge
         self.allocate(J=len(near.deg), E=len(self.rows), P=0, K=0)
 
     @property
     def ends(self) -> Ends:
         """What the other ends receive; the arrays themselves."""
         return Ends(self.number, self.theirs, self.moved, self.before)
+
+    def _others(self) -> npt.NDArray[np.intp]:
+        pairs = zip(self.rows.tolist(), self.senders.tolist(), strict=True)
+        where = {pair: e for e, pair in enumerate(pairs)}
+        return np.array([where[i, j] for j, i in where], np.intp)
+
+    def held(self) -> Ends:
+        """What the other ends say of themselves."""
+        return self.ends.at(self.other)
 
     def restart(self, restarts: npt.NDArray[np.int_]) -> None:
         """Where a row's parameters have started again (J,), so do its duals; the other ends learn of it by a
@@ -155,7 +161,7 @@ class NetworkDuals(Concept):
 
         Returns what every learner takes back from its duals (J, P, K), if anything, and whose move. (E,)
         """
-        ends, held = self.ends, self.ends.at(self.other)
+        ends, held = self.ends, self.held()
         renamed = ~refused & (held.number != ends.theirs)
         undone = self._undone(held, refused | renamed)
         dropped = (refused | renamed) & (ends.moved != NEVER)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,17 +28,17 @@ class Group(NamedTuple):
     ends: npt.NDArray[np.intp]  # (R, n) which ends of edges these are
 
 
-def _by_degree(graph: Graph, rows: list[int]) -> list[Group]:
+def _by_degree(neighbours: Sequence[Sequence[int]], rows: list[int]) -> list[Group]:
     """`rows`: whose each end of an edge is, in the order in which learners have their neighbours."""
-    ends: list[list[int]] = [[] for _ in range(graph.J)]
+    ends: list[list[int]] = [[] for _ in neighbours]
     for e, row in enumerate(rows):
         ends[row].append(e)
     groups = []
-    for n in sorted(set(map(len, graph.neighbours)) - {0}):
-        alike = [j for j, others in enumerate(graph.neighbours) if len(others) == n]
+    for n in sorted(set(map(len, neighbours)) - {0}):
+        alike = [j for j, others in enumerate(neighbours) if len(others) == n]
         size = max(1, AT_ONCE // n)
         for who in (alike[k : k + size] for k in range(0, len(alike), size)):
-            near, own = ([each[j] for j in who] for each in (graph.neighbours, ends))
+            near, own = ([each[j] for j in who] for each in (neighbours, ends))
             groups.append(Group(who, np.array(near), np.array(own)))
     return groups
 
@@ -46,20 +46,35 @@ def _by_degree(graph: Graph, rows: list[int]) -> list[Group]:
 class Network(Concept):
     """The exchange of a simulation: every message arrives, in the round it was sent in."""
 
-    used: Array = field("J J", low=0.0)  # messages
+    used: Array = field("E", low=0.0)  # messages, of each end of an edge
     judged: int = scalar("int64", low=0)  # rounds
     sent: float = scalar(low=0.0)  # numbers that a learner has sent to each neighbour
     bytes: float = scalar(low=0.0)
     PARTS = ("duals",)
 
     def __init__(self, graph: Graph, exchange: Exchange) -> None:
-        self.graph, self.exchange, self.neighbours = graph, exchange, Neighbours.of(graph)
-        self.around = np.eye(graph.J, dtype=bool)  # (J, J) each learner with its neighbours
-        for j, others in enumerate(graph.neighbours):
-            self.around[j, list(others)] = True
-        self.duals = NetworkDuals(self.neighbours)
-        self._groups = _by_degree(graph, self.duals.rows.tolist())
-        self.allocate(J=graph.J)
+        self.graph, self.exchange = graph, exchange
+        #: Names of all whose messages are here, and of each row which of these are its neighbours.
+        self.names, self.near = self._who()
+        self.neighbours = self._neighbours()
+        self.duals = self._duals()
+        self._groups = _by_degree(self.near, self.duals.rows.tolist())
+        self.allocate(J=graph.J, E=len(self.duals.rows))
+
+    def _who(self) -> tuple[Sequence[Hashable], Sequence[Sequence[int]]]:
+        return self.graph.names, self.graph.neighbours
+
+    def _neighbours(self) -> Neighbours:
+        return Neighbours.of(self.graph)
+
+    def _duals(self) -> NetworkDuals:
+        return NetworkDuals(self.neighbours)
+
+    def gaps(self, model: Model, prediction: Any) -> Array:
+        """How far learners are from their neighbours on their own samples. (J, m, P)"""
+        sent = self.delivered(model.message())
+        theirs = {name: values[self.neighbours.senders] for name, values in sent.items()}
+        return model.gaps(prediction, self.neighbours.rows, theirs)
 
     def exchange_round(self, model: Model, outgoing: Mapping[str, Array]) -> dict[str, Any]:
         """Combine the messages of a round; duals move as far as neighbours receive."""
@@ -76,11 +91,17 @@ class Network(Concept):
         if layout.theta is not None:
             name = layout.theta.name
             self._take_back(model, outgoing[name] - own[name], incoming[name].moving)
-        for j, news in enumerate(model.news()):
-            for i in self.graph.neighbours[j] if news else ():
-                model.hear(i, news)
-            self.bytes += sum(one.nbytes for one in news.values()) / self.graph.J
+        self.bytes += self._spread(model) / self.graph.J
         return incoming
+
+    def _spread(self, model: Model) -> int:
+        """Pass on news to neighbours; how many bytes all learners had of it."""
+        sent = 0
+        for j, news in enumerate(model.news()):
+            for i in self.near[j] if news else ():
+                model.hear(i, news)
+            sent += sum(one.nbytes for one in news.values())
+        return sent
 
     def delivered(self, own: dict[str, Array]) -> dict[str, Array]:
         """What neighbours receive of everybody's message: the same, unless a subclass lets somebody lie."""
@@ -95,7 +116,7 @@ class Network(Concept):
         duals.restart(model.restarts)
         refused = self._refused(model, sent)
         self.judged += 1
-        np.add.at(self.used, (duals.rows, duals.senders), ~refused)
+        self.used += ~refused
         back, moving = duals.settle(refused)
         if back is not None:
             model.take_back(back)
@@ -134,10 +155,9 @@ class Network(Concept):
         return found
 
     @property
-    def trust(self) -> Array:
-        """Part of the rounds in which each learner used each neighbour's message; NaN without a link."""
-        linked = self.around & ~np.eye(self.graph.J, dtype=bool)
-        return np.where(linked, self.used / self.judged, np.nan) if self.judged else np.empty((0, 0))
+    def believed(self) -> Array:
+        """Part of the rounds in which each end of an edge used its message. (E,)"""
+        return self.used / self.judged if self.judged else np.empty(0)
 
     def _take_back(self, model: Model, rounded: Array, moving: Array) -> None:
         """Neighbours have theta as it was sent, rounded or clipped, and so must the duals that move."""

@@ -199,12 +199,13 @@ class DOMKL:
 
     def _checked(self, labels: Array) -> Array:
         """Labels of each learner and target. (J, m)"""
-        rows = () if self.graph is None else (len(self.learners),)
-        several = (self.targets,) if self.targets > 1 or labels.ndim > len(rows) else ()
+        J, m = len(self.learners), self.targets
+        rows = () if self.graph is None else (J,)
+        several = (m,) if m > 1 or labels.ndim > len(rows) else ()
         checks.shape("y", labels, (*rows, *several), "give one label for each learner and target")
-        if self.targets == 1:
+        if m == 1:
             checks.finite("y", labels)
-        return labels.reshape(len(self.learners), self.targets)
+        return labels.reshape(J, m)
 
     def interval(self, x: npt.ArrayLike, coverage: float = 0.9, level: Any = None) -> Any:
         """Bounds that hold y in `coverage` of all cases, low and high, each as `predict` gives it.

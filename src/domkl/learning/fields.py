@@ -6,15 +6,19 @@
         rounds: int = scalar("int64", low=0)
 
 Making the arrays, saving, loading and checking a hostile file read these lines; a new field is one more.
+Numbers that somebody chose stand in the class body too, `heat: float = 4.4`, with what they mean beside them:
+arguments of the constructor with these defaults.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ..base.checks import short
 from ..base.errors import InputError
@@ -103,6 +107,25 @@ class Concept:
         declared = [(name, value) for name, value in vars(cls).items() if isinstance(value, Field)]
         cls.FIELDS += tuple(value._replace(name=name) for name, value in declared)
 
+    def choose(self, numbers: Mapping[str, float]) -> None:
+        """Take these in place of what the class has chosen.
+
+        >>> class Mixer(Concept):
+        ...     heat: float = 4.4
+        ...
+        ...     def __init__(self, **chosen: float) -> None:
+        ...         self.choose(chosen)
+        >>> Mixer().heat, Mixer(heat=5.0).heat
+        (4.4, 5.0)
+        >>> Mixer(cold=5.0)
+        Traceback (most recent call last):
+        TypeError: Mixer has no number 'cold' to choose
+        """
+        for name, value in numbers.items():
+            if not isinstance(getattr(type(self), name, None), int | float):
+                raise TypeError(f"{type(self).__name__} has no number {name!r} to choose")
+            setattr(self, name, value)
+
     def allocate(self, dtype: Any = np.float64, **sizes: int) -> None:
         """Make every field with its first value; `sizes` gives the letters of the shapes."""
         self.sizes, self.dtype = sizes, np.dtype(dtype)
@@ -176,24 +199,32 @@ class Concept:
             setattr(self, field.name, np.pad(value, room, constant_values=field.first))
 
     def widen_targets(self, m: int) -> None:
-        """Have m targets from now on."""
-        self.lengthen("m", m)
+        """Have m targets from now on, if it has targets."""
+        if "m" in self.sizes:
+            self.lengthen("m", m)
 
     def keep_target(self, k: int) -> None:
-        """Have target k alone from now on."""
-        self.sizes["m"] = 1
+        """Have target k alone from now on, if it has targets."""
+        self.sizes.update({"m": 1} if "m" in self.sizes else {})
         for field, axis in self._with_size("m"):
             setattr(self, field.name, np.take(getattr(self, field.name), [k], axis))
-
-    def put_back(self, before: Mapping[str, Array], missing: Any) -> None:
-        """Give targets (J, m) that are missing, and rows without any other, the state of before."""
-        rows = missing.all(1)
-        for field in self.FIELDS:
-            at = missing if (field.shape or "").startswith("J m") else rows
-            getattr(self, field.name)[at] = before[field.name][at]
 
     def reset(self, rows: Any, *names: str) -> None:
         """Give rows the first values of some fields, or of all."""
         for field in self.FIELDS:
             if not names or field.name in names:
                 getattr(self, field.name)[rows] = field.first
+
+
+@contextmanager
+def unchanged(missing: npt.NDArray[np.bool_] | None, *concepts: Concept) -> Iterator[None]:
+    """Leave targets (J, m) that are missing, and rows without any other, as they are. None: none is."""
+    if missing is None:
+        yield
+        return
+    before, rows = [concept.state() for concept in concepts], missing.all(1)
+    yield
+    for concept, state in zip(concepts, before, strict=True):
+        for field in concept.FIELDS:
+            at = missing if (field.shape or "").startswith("J m") else rows
+            getattr(concept, field.name)[at] = state[field.name][at]

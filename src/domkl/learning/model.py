@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from ..base.errors import InputError
 from ..base.types import Array, Float
 from . import losses
 from .losses import Loss
+
+#: Places of rows.
+Index: TypeAlias = "npt.NDArray[np.intp]"
 
 
 class Part(NamedTuple):
@@ -174,10 +177,14 @@ class Model(ABC):
         """What the learners would predict had they never listened; empty where that is not known. (J, m)"""
         return np.empty(0)
 
-    def gaps(self, prediction: Any, around: Array) -> Array:
+    def message(self) -> dict[str, Array]:
+        """What would be sent now, of a model that tells `gaps`."""
+        return {}
+
+    def gaps(self, prediction: Any, rows: Index, theirs: Mapping[str, Array]) -> Array:
         """Sum over neighbours i of f_j(x_j) - f_i(x_j), NaN where that is not known. (J, m, P)
 
-        `around` (J, J) is true for learners and their neighbours.
+        `rows` (E,) is j of each end of an edge, `theirs` (E, ...) are the parts of i's `message`.
         """
         return np.full((self.J, self.m, 1), np.nan)
 

@@ -320,7 +320,7 @@ FAR = 10.0
 class PaperNetwork:
     """A `simulator.driver.Stepper`; `how` it is carried out are the options of `domkl.simulate`."""
 
-    alone, trust, final = np.empty(0), np.empty((0, 0)), None
+    alone, believed, final = np.empty(0), np.empty(0), None
 
     def __init__(self, settings: Paper, graph: Graph, d: int, T: int, how: Any) -> None:
         _refuse_cycles(settings.hedge, graph)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -136,7 +137,6 @@ class Settings:
 
     kind: ClassVar[str]
     has_engines: ClassVar[bool] = False  # whether a simulation may choose what computes it
-    spreads: ClassVar[bool] = False  # over the ranks of MPI
     can_go_on: ClassVar[bool] = False  # whether learners can be kept after a simulation
     takes_raw: ClassVar[bool] = True  # inputs of any scale, NaN where one is missing
     has_targets: ClassVar[bool] = True  # whether it can predict several
@@ -326,12 +326,36 @@ class Auto(Settings):
     def _loss(self) -> Loss:
         return losses.classes() if self.loss == "classes" else losses.get(self.loss)
 
+    def memory(self, J: int, d: int, m: int = 1, dtype: Float = np.float64, degree: float = 2) -> int:
+        """About how many bytes J learners take that have so many neighbours each, in C++.
+
+        Half of a symmetric matrix and 13 m + 64 vectors of `size` numbers each, about 1,000 samples, and what
+        is known of at most 1024 others. In NumPy matrices are whole: twice as much.
+
+        >>> from domkl import Auto
+        >>> f"{Auto().memory(J=1, d=12, dtype='float32') / 1e6:.1f} MB"
+        '2.6 MB'
+        """
+        size, vectors = self.size, 2 * 32 + (9 + 2 * degree) * m
+        doubles = 1024 * (d + m + 1) + (size / 7) ** 2 + 18 * d + 8 * min(J, 1024)
+        each = np.dtype(dtype).itemsize * size * (size / 2 + vectors) + 8 * doubles
+        return int(J * each + np.dtype(dtype).itemsize * 2 * d * size)
+
+    def _check_memory(self, J: int, d: int, dtype: Float, m: int) -> None:
+        wanted, there = self.memory(J, d, m, dtype), _machine_bytes()
+        if wanted > there:
+            raise InputError(
+                f"{J:,} learners of size {self.size:,} take about {wanted / 1e9:.1f} GB; expected at most "
+                f"{there / 1e9:.1f} GB, the memory of this machine; choose a smaller size, or fewer learners"
+            )
+
     def make(self, J: int, d: int, dtype: Float, m: int = 1, means: Means = PLAIN) -> Model:
         """J rows for samples of d inputs and m targets, called 0, 1 .. until they are connected."""
         from ..learning.auto import AutoRows
 
+        self._check_memory(J, self.check_inputs(d), dtype, m)
         kind: Callable[..., AutoRows] = AutoRows
-        if self.loss != "classes" and means.engine != "mpi" and engines.chosen(means.engine) == "native":
+        if engines.chosen_for_one(means.engine) == "native":
             from ..engines.native_auto import NativeAuto
 
             kind = partial(NativeAuto, threads=means.threads)
@@ -370,7 +394,12 @@ class Auto(Settings):
     @staticmethod
     def check_inputs(d: int) -> int:
         """`d` itself if a sample may have so many inputs."""
-        return checks.count("the number of inputs", d, most=MOST_INPUTS)
+        if checks.count("the number of inputs", d) > MOST_INPUTS:
+            raise InputError(
+                f"there are {d:,} inputs; expected at most {MOST_INPUTS:,}; leave some out, or project them, "
+                "for instance with sklearn.random_projection"
+            )
+        return int(d)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -393,7 +422,6 @@ class Paper(Settings):
 
     kind: ClassVar[str] = "paper"
     has_engines: ClassVar[bool] = True
-    spreads: ClassVar[bool] = True
     takes_raw: ClassVar[bool] = False
     has_targets: ClassVar[bool] = False
     TABLES: ClassVar[dict[str, type]] = {"kernels": KernelSpec, "rates": RateSpec}
@@ -563,6 +591,14 @@ def as_settings(model: Any) -> Settings:
         f'model is {checks.short(model)}; expected "auto", "paper", domkl.Auto(...) or domkl.Paper(...); '
         "write one of them"
     )
+
+
+def _machine_bytes() -> float:
+    """Memory of this machine; infinite where the system does not tell."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return float("inf")
 
 
 def _plain(value: Any) -> Any:

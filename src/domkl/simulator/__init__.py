@@ -65,7 +65,8 @@ def simulate(
         one for each label, (J, T) or (T,): they become known at times of their own; infinity means never.
     exchange : `domkl.Exchange(...)`: how messages are changed on their way; by default not at all.
     engine : "auto" (native where it was built), "native" or "numpy"; a `Learner` of the same engine has
-        its bits; "mpi" spreads a network of `Paper` over the ranks of `mpiexec`, with the bits of "numpy".
+        its bits; "mpi" spreads a network over the ranks of `mpiexec`: `Paper` with the bits of "numpy", any
+        other model with those of "auto".
     threads : how many the native engine may use; by default one for each core, or one for an `Auto` of less
         than 600 parameters, which needs no more. A model of your own takes neither `engine` nor `threads`.
     dtype : numpy.float64 or numpy.float32.
@@ -101,7 +102,7 @@ def simulate(
     """
     settings = as_settings(model)
     _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
-    if not settings.has_engines:
+    if not settings.has_engines and engine != "mpi":
         engines.refuse_choice(engine, threads)
     is_own = delay is not None and np.ndim(delay) > 0
     how = RunOptions(
@@ -125,6 +126,8 @@ def simulate(
         )
     if horizon is None:
         return drive(settings, X, y, graph, how)
+    if engine == "mpi":
+        raise InputError("engine is 'mpi' and a horizon is given; expected one process; leave out the engine")
     leads = as_horizon(horizon)
     streams = ahead.readings(cast(npt.ArrayLike, X), cast(npt.ArrayLike, y), times, leads, future)
     network = as_graph(graph, len(streams.X))

@@ -312,6 +312,6 @@ def _run(rows: AheadRows, graph: Graph, found: Ahead, y_hat: Array, alone: Array
         sent=network.sent / T,
         bytes=network.bytes / T,
         alone=found.errors(alone),
-        trust=network.trust,
+        believed=network.believed,
         ahead=found,
     )

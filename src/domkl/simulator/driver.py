@@ -61,7 +61,7 @@ class Stepper(Protocol):
         """The sum of squared errors of who never listens; empty where that is not known. (J, m)"""
 
     @property
-    def trust(self) -> Array:
+    def believed(self) -> Array:
         """As in `Run`."""
 
     @property
@@ -91,7 +91,7 @@ def drive(model: Settings, X: Any, y: Any, graph: GraphLike, how: RunOptions) ->
     """Let a network learn a stream."""
     # A model that takes raw inputs measures them before it rounds them.
     dtype = np.float64 if model.takes_raw else how.dtype
-    with engines.guard(how.engine if model.spreads else "auto"):
+    with engines.guard(how.engine):
         if model.loss == "classes" and y is not None and np.ndim(y) == 2:
             labels = checks.finite("y", checks.floats("y", y))
             y = losses.one_hot(labels, int(labels.max(initial=0)) + 1)
@@ -112,7 +112,16 @@ def _stepper(
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
-    return model.make_network(network, d, T, how, m) or Rounds(model, network, d, T, how, m)
+    return model.make_network(network, d, T, how, m) or _rounds_of(how.engine)(model, network, d, T, how, m)
+
+
+def _rounds_of(engine: str) -> Callable[..., Stepper]:
+    """What goes through the rounds of a model that no engine has by blocks."""
+    if engine != "mpi":
+        return Rounds
+    from .ranks import RankRounds
+
+    return RankRounds
 
 
 def _go_through(
@@ -181,7 +190,7 @@ def _run(
         sent=sent,
         bytes=in_bytes,
         alone=(steps.alone / labels).reshape(form) if len(steps.alone) else steps.alone,
-        trust=steps.trust,
+        believed=steps.believed,
         final=steps.final,
         cv_path=np.array(path.gaps) if path.gaps else np.empty((0, *form)),
         weight_names=names,
@@ -192,24 +201,33 @@ def connected(
     settings: Any, d: int, network: Network, dtype: Float, m: int = 1, means: Means = PLAIN
 ) -> Model:
     """A model with a row for each learner of a graph."""
-    graph, near = network.graph, network.neighbours
-    made = as_settings(settings).make(graph.J, d, dtype, m, means)
-    names = [[graph.names[i] for i in others] for others in graph.neighbours]
-    made.connect(Around(graph.names, names, near.weight, near.deg))
+    near, J = network.neighbours, len(network.near)
+    made = as_settings(settings).make(J, d, dtype, m, means)
+    names = [[network.names[i] for i in others] for others in network.near]
+    made.connect(Around(network.names[:J], names, near.weight, near.deg))
     return made
 
 
 class Rounds:
     """Any model, round by round through its contract; samples wait for labels that come late."""
 
-    def __init__(self, settings: Any, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
-        self.settings, self.how, self.network = settings, how, Network(graph, how.exchange)
+    def __init__(
+        self,
+        settings: Any,
+        graph: Graph,
+        d: int,
+        T: int,
+        how: RunOptions,
+        m: int,
+        network: Network | None = None,  # of a part of the graph; by default all of it
+    ) -> None:
+        self.settings, self.how, self.network = settings, how, network or Network(graph, how.exchange)
         means = Means(how.engine, how.threads, how.exchange)
         self.model = connected(settings, d, self.network, how.dtype, m, means)
-        self.is_plain = not how.delay and how.exchange.is_plain
+        self.is_plain = network is None and not how.delay and how.exchange.is_plain
         pace = min(256, max(1, T // 200)) if self.is_plain else 1
         self.most_rounds = pace if how.is_followed else ALL
-        form = (graph.J, m)
+        form = (self.model.J, m)
         self.sums, self.labels, self.alone = Sums.zero(*form, 1), np.zeros(form), np.zeros(form)
         self.waiting: deque[tuple[Array, Any, Array]] = deque()
         self.learnt = 0
@@ -219,8 +237,8 @@ class Rounds:
         return self.model.weights
 
     @property
-    def trust(self) -> Array:
-        return self.network.trust
+    def believed(self) -> Array:
+        return self.network.believed
 
     @property
     def parameters(self) -> tuple[Array, Array, Array]:
@@ -281,7 +299,7 @@ class Rounds:
 
     def _count(self, prediction: Any, y: Array) -> Array:
         """Add up errors, of labels that are known, and gaps; what own samples only predicted."""
-        gaps, each = self.model.gaps(prediction, self.network.around), self.model.models(prediction)
+        gaps, each = self.network.gaps(self.model, prediction), self.model.models(prediction)
         known = ~np.isnan(y)
         missed = np.where(known, prediction.y_hat - y, 0)
         each = np.where(known[..., None], each - y[..., None], 0)

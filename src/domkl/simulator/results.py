@@ -19,6 +19,7 @@ from ..base.errors import DataError, InputError
 from ..base.extras import need
 from ..base.types import Array
 from ..base.words import plural
+from ..exchange.combine import Neighbours
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
@@ -73,9 +74,9 @@ class Run:
     bytes: float  # the same in bytes, without the message's envelope
     #: (J,) mean squared error of all experts that never listen (Auto); empty where a model has none
     alone: Array = field(default_factory=lambda: np.empty(0))
-    #: (J, J) part of the rounds in which learner j used the message of neighbour i, NaN without a link; empty
-    #: where a model does not judge, or no round had a common scale
-    trust: Array = field(default_factory=lambda: np.empty((0, 0)))
+    #: (E,) part of the rounds in which each end of an edge used its message, in the order of
+    #: `exchange.combine.Neighbours`; empty where a model does not judge: see `trust`
+    believed: Array = field(default_factory=lambda: np.empty(0), repr=False)
     #: the learners themselves, where `keep_model` asked for them: see `domkl.DOMKL.from_run`
     final: Final | None = field(default=None, repr=False)
     #: labels, simple guesses and bounds of a run with a horizon: see `domkl.simulator.ahead.Ahead`
@@ -91,6 +92,17 @@ class Run:
             errors += f" ({self.mse.min():.4g} to {self.mse.max():.4g})"
         sent = f", {self.bytes:,.0f} bytes to a neighbour in a round" if self.bytes else ""
         return f"<Run: {plural(J, 'learner')}, {plural(T, 'round')}, {errors}{sent}>"
+
+    @property
+    def trust(self) -> Array:
+        """(J, J) part of the rounds in which learner j used the message of neighbour i, NaN without a link;
+        empty where a model does not judge."""
+        if not len(self.believed):
+            return np.empty((0, 0))
+        found = np.full((self.graph.J, self.graph.J), np.nan)
+        near = Neighbours.of(self.graph)
+        found[near.rows, near.senders] = self.believed
+        return found
 
     def to_frame(self, y: npt.ArrayLike | None = None) -> Any:
         """Every prediction as a pandas DataFrame; with the labels y also truth and error.

@@ -26,16 +26,18 @@ def times(values: Array, matrix: Array) -> Array:
     return np.asarray(np.matmul(values[..., None, :], matrix)[..., 0, :])
 
 
-def mean(values: Array) -> Array:
-    """Over the last axis; for a few values far quicker than `values.mean(-1)`."""
-    return np.asarray(np.add.reduce(values, -1) / values.shape[-1])
+def where_missing(y: Array) -> npt.NDArray[np.bool_] | None:
+    """Which labels are NaN; None if none is, as mostly."""
+    missing = np.isnan(y)
+    return missing if missing.any() else None
 
 
-def mean_known(values: Array) -> Array:
-    """Over the last axis, of what is not NaN; -1 where nothing is known."""
-    known = ~np.isnan(values)
-    count = known.sum(-1)
-    return np.where(count, np.where(known, values, 0).sum(-1) / np.maximum(count, 1), -1.0)
+def mean(values: Array, missing: npt.NDArray[np.bool_] | None = None) -> Array:
+    """Over the last axis, of what is not `missing`; -1 where all is."""
+    if missing is None:  # for a few values far quicker than `values.mean(-1)`
+        return np.asarray(np.add.reduce(values, -1) / values.shape[-1])
+    count = (~missing).sum(-1)
+    return np.where(count, np.where(missing, 0, values).sum(-1) / np.maximum(count, 1), -1.0)
 
 
 def at(rows: Array, values: Array) -> Array:

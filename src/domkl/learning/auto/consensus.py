@@ -20,26 +20,23 @@ class Solved(NamedTuple):
 
     z: Array  # (J, K)
     u: Array  # (J, K) Q z
-    common: Array  # (J, m, K) Q (M + side): theta but for this sample
-    own: Array  # (J, m, K) the next own one, but for this sample
+    theta: Array  # (J, m, K) Q (M + side): the next theta, but for this sample
+    own: Array  # (J, m, K) Q (M + rho w own): the next own, but for this sample
 
 
 class Consensus(Concept):
     """Online ADMM over all past samples of each device.
 
-    With Q = (sum h z z' + tau I)^-1 and M = sum h y z of the own samples, tau = eta + rho w:
+    With Q = (sum h z z' + tau I)^-1 and M = sum h y z of the own samples, tau = eta / (degree + 1) + rho w,
+    w the weights of the device's edges in sum:
 
         theta  = Q (M + rho/2 (w theta + sum w_i theta_i) - lam)     sent to the neighbours
         lam   += rho/2 sum w_i (theta - theta_i)                     which sum to zero over a network
         alone  = Q M                                                 own samples only
-        own   <- Q (M + rho w own)                                   own samples, with the small ridge eta
+        own   <- Q (M + rho w own)                        own samples, towards the ridge eta / (degree + 1)
 
-    Parameters
-    ----------
-    rho : how hard neighbours pull at each other.
-    eta : the ridge, divided by one more than the number of neighbours. A device without any pulls itself.
-    inverse : what makes the matrices.
-    steps : how often a device repeats its step after learning all samples again, as if neighbours agreed.
+    After each step the device predicts with `common`, the mean of its neighbours' theta. A device without
+    neighbours has w = 1 and counts as its own neighbour. `inverse` makes the matrices.
 
     Examples
     --------
@@ -55,13 +52,17 @@ class Consensus(Concept):
     [[[0.0, 3.0]]]
     """
 
-    moment: Array = field("J m K", "model")
+    rho: float = 0.4  # how hard neighbours pull at each other
+    eta: float = 0.01  # the ridge of a device without neighbours
+    steps: int = 8  # how often a step is repeated after samples were learnt again, as if neighbours agreed
+
+    moment: Array = field("J m K", "model")  # M
     alone: Array = field("J m K", "model")
     own: Array = field("J m K", "model")
     theta: Array = field("J m K", "model")
     lam: Array = field("J m K", "model")
-    near: Array = field("J m K", "model")  # mean of the neighbours' theta
-    side: Array = field("J m K", "model")  # what pulls in the next step
+    common: Array = field("J m K", "model")  # mean of the neighbours' theta, which predicts
+    side: Array = field("J m K", "model")  # what is added to M in the next step
     weight: Array = field("J", low=0.0, high=1e6)  # of all edges of a device
     degree: Array = field("J", low=0.0)  # their number
     restarts: npt.NDArray[Any] = field("J", "int64", low=0)  # how often samples were learnt again
@@ -74,13 +75,10 @@ class Consensus(Concept):
         m: int,
         K: int,
         dtype: Any = np.float64,
-        *,
-        rho: float = 0.4,
-        eta: float = 0.01,
-        steps: int = 8,
         inverse: Callable[[int, int, Any], Inverse] = Inverse,
+        **chosen: float,
     ) -> None:
-        self.rho, self.eta, self.steps = rho, eta, steps
+        self.choose(chosen)
         self.allocate(dtype, J=len(weight), m=m, K=K)
         self.Q = inverse(len(weight), K, dtype)
         self.begin(weight, degree)
@@ -115,22 +113,23 @@ class Consensus(Concept):
     def predict(self, z: Array) -> tuple[Array, Array, Array]:
         """What the common, the alone and the own function say of features (J, K). (J, m) each"""
         z = z[:, None]
-        return dot(z, self.near), dot(z, self.alone), dot(z, self.own)
+        return dot(z, self.common), dot(z, self.alone), dot(z, self.own)
 
     def functions(self, row: int) -> Array:
         """The parameters of what `predict` gives, of one row. (m, 3, K)"""
-        return np.stack([self.near[row], self.alone[row], self.own[row]], 1).astype(np.float64)
+        return np.stack([self.common[row], self.alone[row], self.own[row]], 1).astype(np.float64)
 
     def learn(self, solved: Solved, y: Array, h: Array) -> Array:
-        """Take a sample (J, m) of weight h (J,) into Q and M; returns the new theta. (J, m, K)"""
+        """Take a sample of weight h (J,) into Q and M: its targets (J, m), where one is missing (NaN) what
+        the alone function says. Returns the new theta. (J, m, K)"""
         z, u = solved.z, solved.u
-        h = h.astype(self.dtype)
-        hy = at(h, y) * y.astype(self.dtype)
+        alone, h = dot(z[:, None], self.alone), h.astype(self.dtype)
+        y = np.where(np.isnan(y), alone, y).astype(self.dtype)
+        hy = at(h, y) * y
         rise = 1 + h * dot(z, u)
         gain = at(h / rise, y)
-        missed = y.astype(self.dtype) - dot(z[:, None], self.alone)
-        self.alone = self.alone + (gain * missed)[..., None] * u[:, None]
-        self.theta = self._corrected(solved.common, z, u, hy, gain)
+        self.alone = self.alone + (gain * (y - alone))[..., None] * u[:, None]
+        self.theta = self._corrected(solved.theta, z, u, hy, gain)
         self.own = self._corrected(solved.own, z, u, hy, gain)
         self.moment = self.moment + hy[..., None] * z[:, None]
         self.Q.lower(u * np.sqrt(h / rise)[:, None])
@@ -152,7 +151,7 @@ class Consensus(Concept):
         self.lam = self.lam + (half * moved).astype(kind)
         near = np.where(is_linked, pull.near, weight * self.theta).astype(kind)
         self.side = (half * (weight * self.theta + near)).astype(kind) - self.lam
-        self.near = pull.mean.astype(kind)
+        self.common = pull.mean.astype(kind)
 
     def take_back(self, moves: Array) -> None:
         """Take moves of edges' duals out of lam. (J, m, K)"""
@@ -161,7 +160,8 @@ class Consensus(Concept):
         self.side += back
 
     def rebuild(self, row: int, Z: Array, y: Array, h: float) -> Array:
-        """Let a row learn these samples only, (n, K) and (n, m); returns its leave-one-out errors. (n, m)"""
+        """Let a row learn these samples only, (n, K) and (n, m), as if its neighbours had learnt the same;
+        returns its leave-one-out errors. (n, m)"""
         Z = Z.astype(np.float64)
         Q = ridge_inverse(Z, h, float(self.tau[row]))
         M = h * (y.T @ Z)
@@ -172,16 +172,15 @@ class Consensus(Concept):
             theta = (M + ridge * theta) @ Q
         self.Q.put(row, Q)
         self.moment[row], self.alone[row], self.own[row], self.theta[row] = M, alone, theta, theta
-        self.near[row], self.lam[row] = theta, 0
+        self.common[row], self.lam[row], self.side[row] = theta, 0, ridge * self.theta[row]
         self.restarts[row] += 1
-        self.side[row] = ridge * self.theta[row]
         slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
         return np.asarray((y - Z @ alone.T) / slack[:, None])
 
     def adopt(self, theta: Array) -> None:
         """Go on from other parameters (J, m, K), as if the neighbours had sent them too."""
         pull = at((self.rho * self.weight).astype(self.dtype), theta)
-        self.theta[:] = self.near[:] = theta
+        self.theta[:] = self.common[:] = theta
         self.side[:] = pull * self.theta - self.lam
 
     def prove(self) -> None:

@@ -21,13 +21,6 @@ class Echo(Concept):
     that repeat, (1 + r)/(1 - r) tell as much as one that does not, so a sample counts (1 - r)/(1 + r); and of
     squared errors, whose correlation is r^2, `repeats` = (1 + r^2)/(1 - r^2) do.
 
-    Parameters
-    ----------
-    keep : part of the sums that stays with each sample.
-    doubt : ridge, in squared errors.
-    few : samples that the mean is over.
-    most : the largest correlation that is believed.
-
     Examples
     --------
     Errors that alternate are foreseen.
@@ -41,19 +34,22 @@ class Echo(Concept):
     True
     """
 
-    last: Array = field("J m 2")
+    keep: float = 0.998  # part of the sums that stays with each sample
+    doubt: float = 0.05  # ridge, as a part of the sum of squared errors
+    few: int = 10  # samples that the mean of errors is over
+    most: float = 0.97  # largest correlation that is believed
+
+    last: Array = field("J m 2")  # the last error, and a mean of the last few
     S: Array = field("J m 2 2")
     s: Array = field("J m 2")
-    size: Array = field("J m", low=0.0)
-    pairs: Array = field("J m")
+    size: Array = field("J m", low=0.0)  # E
+    pairs: Array = field("J m")  # sum of products of one error with the next
     gain: Array = field("J m 2")
     r: Array = field("J", low=0.0, high=1.0)  # correlation of one error with the next, over all targets
     age: npt.NDArray[Any] = field("J", "int64", low=0)
 
-    def __init__(
-        self, J: int, m: int, *, keep: float = 0.998, doubt: float = 0.05, few: int = 10, most: float = 0.97
-    ) -> None:
-        self.keep, self.doubt, self.few, self.most = keep, doubt, few, most
+    def __init__(self, J: int, m: int, **chosen: float) -> None:
+        self.choose(chosen)
         self.allocate(np.float64, J=J, m=m)
 
     def predict(self) -> Array:
@@ -89,7 +85,7 @@ class Echo(Concept):
         r = self.r**2
         return np.asarray((1 + r) / (1 - r))
 
-    def rescale(self, rows: Array, factor: Array) -> None:
+    def rescale(self, rows: Any, factor: Array) -> None:
         """Widths of the targets have changed by this factor (R, m): errors are kept in them."""
         self.last[rows] *= factor[..., None]
         square = factor**2

@@ -16,15 +16,8 @@ class Features:
 
     Each frequency sees 2, 4, 8 or all inputs through one map: as ranges, or as ranks. Ranks make a heavy tail
     harmless, ranges keep distances; which helps differs from stream to stream, and the matrix behind sorts it
-    out. Linear terms are there if they take an eighth of the parameters at most. All devices draw the same
-    frequencies from the seed.
-
-    Parameters
-    ----------
-    d, size, seed : inputs, features at most, and the seed of the frequencies.
-    variances : kernel bandwidths sigma^2, one after the other.
-    sees : how many inputs a frequency sees; 0: all.
-    spread : factors of the two maps, which make them about equally wide.
+    out. Linear terms are there if they take an eighth of the parameters at most. There are `size` features
+    or one less, and all devices draw the same frequencies from the seed.
 
     Examples
     --------
@@ -35,33 +28,28 @@ class Features:
     (100, (48, 6))
     """
 
-    def __init__(
-        self,
-        d: int,
-        size: int,
-        seed: int = 0,
-        dtype: Any = np.float64,
-        *,
-        variances: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8),
-        sees: tuple[int, ...] = (2, 4, 8, 0),
-        spread: tuple[float, float] = (2.0, 1.9),
-    ) -> None:
-        self.d, self.dtype, self.spread = d, np.dtype(dtype), spread
+    variances: tuple[float, ...] = (0.1, 0.2, 0.4, 0.8)  # kernel bandwidths sigma^2, taken in turn
+    sees: tuple[int, ...] = (2, 4, 8, 0)  # how many inputs a frequency sees; 0: all
+    spread: tuple[float, float] = (2.0, 1.9)  # factors that make the two maps about equally wide
+
+    def __init__(self, d: int, size: int, seed: int = 0, dtype: Any = np.float64) -> None:
+        self.d, self.dtype = d, np.dtype(dtype)
         self.linear = d if 8 * d <= size else 0
         self.D = max(1, (size - 1 - self.linear) // 2)
         self.K = 2 * self.D + 1 + self.linear
-        self.V = self._draw(seed, variances, sees).astype(dtype)  # (D, 2 d)
+        self.V = self._draw(seed).astype(dtype)  # (D, 2 d)
         self.VT = np.ascontiguousarray(self.V.T)
 
-    def _draw(self, seed: int, variances: tuple[float, ...], sees: tuple[int, ...]) -> Array:
+    def _draw(self, seed: int) -> Array:
+        """Frequencies: the bandwidth changes from one to the next, then what they see, then the map."""
         d, D, rng = self.d, self.D, np.random.default_rng([seed, 0])
         r = np.arange(D)
-        turn = r // len(variances)
-        seen = np.array([min(n, d) if n else d for n in sees])[turn % len(sees)]
-        width = 1 / np.sqrt(np.resize(variances, D) * seen)
+        turn = r // len(self.variances)
+        seen = np.array([min(n, d) if n else d for n in self.sees])[turn % len(self.sees)]
+        width = 1 / np.sqrt(np.resize(self.variances, D) * seen)
         used = np.argsort(np.argsort(rng.uniform(size=(D, d)), -1), -1) < seen[:, None]
         V = np.zeros((D, len(self.spread), d))
-        V[r, turn // len(sees) % len(self.spread)] = rng.standard_normal((D, d)) * width[:, None] * used
+        V[r, turn // len(self.sees) % len(self.spread)] = rng.standard_normal((D, d)) * width[:, None] * used
         return V.reshape(D, -1)
 
     def __call__(self, inputs: Inputs) -> Array:

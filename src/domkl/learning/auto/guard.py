@@ -8,22 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from ...base.types import Array
-from ..fields import Concept, field
+from ..fields import LARGEST, Concept, field
 
 
 class Guard(Concept):
     """A label whose error e is beyond reach R counts as one with the error e (R/|e|)^2.
 
-    R is `reach` robust deviations of the last errors, or `near` times the range of the own labels if that is
-    more. So a label a little outside hardly changes, and one that is absurd has no effect. If most of the
-    last `last` labels are outside, the world has changed: `gives_up` says so, and the guard begins again.
-
-    Parameters
-    ----------
-    reach, near : robust deviations, and ranges of the own labels, within which an error is usual.
-    window, quantile : errors that a robust deviation is of, and which of them it is taken from.
-    last : labels of which most must be outside.
-    few : errors that must be known; of labels that are learnt again, one in so many on each side is odd.
+    R is the larger of `reach` robust deviations of the last errors and `near` ranges of the own labels. So a
+    label a little beyond hardly changes, and one that is absurd has no effect. If most of the last labels are
+    beyond R, the world has changed: labels count as they are, `gives_up` says so, and the guard begins again.
 
     Examples
     --------
@@ -36,31 +29,26 @@ class Guard(Concept):
     [[1.0]]
     """
 
+    reach: float = 6.0  # robust deviations within which an error is usual
+    near: float = 0.5  # ranges of the own labels within which it is usual, too
+    window: int = 100  # errors that the robust deviation is taken from
+    quantile: float = 0.8  # which of them it is
+    last: int = 16  # labels of which most must be outside
+    few: int = 4  # errors to know first; of labels learnt again, one in so many at each end may be wrong
+
     errors: Array = field("J w m", low=0.0)
-    large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)
-    least: Array = field("J m", first=1e150)
-    most: Array = field("J m", first=-1e150)
+    large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)  # whether the last labels were outside
+    least: Array = field("J m", first=LARGEST)  # the range of the own labels, as they were learnt
+    most: Array = field("J m", first=-LARGEST)
     age: npt.NDArray[Any] = field("J", "int64", low=0)
 
-    def __init__(
-        self,
-        J: int,
-        m: int,
-        *,
-        reach: float = 6.0,
-        near: float = 0.5,
-        window: int = 100,
-        quantile: float = 0.8,
-        last: int = 16,
-        few: int = 4,
-    ) -> None:
-        self.reach, self.near, self.window = reach, near, window
-        self.quantile, self.last, self.few = quantile, last, few
-        self.allocate(np.float64, J=J, m=m, w=window, l=last)
+    def __init__(self, J: int, m: int, **chosen: float) -> None:
+        self.choose(chosen)
+        self.allocate(np.float64, J=J, m=m, w=self.window, l=self.last)
 
     def bound(self, y: Array, y_hat: Array) -> Array:
         """The labels (J, m) as they are to be learnt."""
-        error = np.minimum(np.abs(y - y_hat), 1e150)
+        error = np.minimum(np.abs(y - y_hat), LARGEST)
         with np.errstate(over="ignore"):
             reach = self.near * np.maximum(self.most - self.least, 0) + 1e-12
         large = (error > reach) & (self.age >= self.few)[:, None]
@@ -71,7 +59,8 @@ class Guard(Concept):
         self.large[J, self.age % self.last] = large
         if large.any():
             factor = (reach / np.maximum(error, reach)) ** 2
-            y = np.where(large & ~self._many(), y_hat + (y - y_hat) * factor, y)
+            many = 2 * self.large.sum(1) > self.last
+            y = np.where(large & ~many, y_hat + (y - y_hat) * factor, y)
         self.errors[J, self.age % self.window] = error
         self.age += 1
         self.least, self.most = np.minimum(self.least, y), np.maximum(self.most, y)
@@ -91,10 +80,6 @@ class Guard(Concept):
             y = np.where(is_wrong, middle + error * factor, y)
         self.least[row], self.most[row] = y.min(0), y.max(0)
         return y
-
-    def _many(self) -> npt.NDArray[np.bool_]:
-        """Whether most of the last labels were outside. (J, m)"""
-        return np.asarray(2 * self.large.sum(1) > self.last)
 
     def gives_up(self) -> npt.NDArray[np.bool_]:
         """Which rows (J,) see another world, and begin again."""

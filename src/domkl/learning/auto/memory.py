@@ -29,7 +29,7 @@ class Memory(Concept):
 
     count: npt.NDArray[Any] = field("J", "int64", low=0)  # samples learnt with these inputs
     useful: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the past was given up
-    fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the last alarm began
+    fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since errors rose the last time
 
     def __init__(self, J: int, d: int, m: int, size: int) -> None:
         self.size = size
@@ -83,7 +83,7 @@ class Memory(Concept):
         more = d - self.sizes["d"]
         self._X = np.pad(self._X, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
         self.sizes["d"] = d
-        self.count[:] = np.minimum(self.count, 1)  # scales are taken again, as for a device that begins
+        self.count[:] = np.minimum(self.count, 1)  # summaries begin again; scales do not (see `useful`)
 
     def widen_targets(self, m: int) -> None:
         """Have m targets from now on; the new ones were 0 so far."""

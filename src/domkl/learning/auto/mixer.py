@@ -17,15 +17,8 @@ class Mixer(Concept):
         log w_i <- log w_i - min((e_i - min e) / (heat repeats E), most),   w <- (1 - share) w + share / n
 
     with e the squared errors of this sample and E the mean one of the best expert over `fade` samples: the
-    temperature follows the noise, so nothing has to be known about it. First weights are equal.
-
-    Parameters
-    ----------
-    experts : how many there are.
-    heat : temperature, in errors of the best.
-    most : the largest step, against single errors that are large.
-    share : of the weight, which all experts get in every sample.
-    fade : samples of the errors' mean.
+    temperature follows the noise, so nothing has to be known about it. First weights are
+    equal; `favour` gives one expert half of them.
 
     Examples
     --------
@@ -38,22 +31,17 @@ class Mixer(Concept):
     True
     """
 
+    heat: float = 4.4  # temperature, in errors of the best expert
+    most: float = 1.3  # largest step: a single huge error must not decide
+    share: float = 0.005  # part of the weight that is dealt out evenly again with each sample
+    fade: int = 30  # samples that the mean errors are over
+
     log: Array = field("J m n", high=0.0)
     errors: Array = field("J m n", low=0.0)
     age: npt.NDArray[Any] = field("J", "int64", low=0)
 
-    def __init__(
-        self,
-        J: int,
-        m: int,
-        experts: int,
-        *,
-        heat: float = 4.4,
-        most: float = 1.3,
-        share: float = 0.005,
-        fade: int = 30,
-    ) -> None:
-        self.heat, self.most, self.share, self.fade = heat, most, share, fade
+    def __init__(self, J: int, m: int, experts: int, **chosen: float) -> None:
+        self.choose(chosen)
         self.allocate(np.float64, J=J, m=m, n=experts)
 
     @property
@@ -77,6 +65,6 @@ class Mixer(Concept):
         w[:, expert] += 0.5
         self.log[row] = np.log(w)
 
-    def rescale(self, rows: Array, factor: Array) -> None:
+    def rescale(self, rows: Any, factor: Array) -> None:
         """Widths of the targets have changed by this factor (R, m)."""
         self.errors[rows] *= (factor**2)[..., None]

@@ -18,11 +18,11 @@ import numpy.typing as npt
 
 from ...base.errors import InputError, PeerError
 from ...base.types import Array, Float
-from ..fields import Concept
+from ..fields import Concept, unchanged
 from ..losses import probabilities
-from ..model import Around, Model, Part, median
+from ..model import Around, Index, Model, Part, median
 from . import explain
-from .algebra import Inverse, dot, mean, mean_known
+from .algebra import Inverse, mean, where_missing
 from .consensus import Consensus, Solved
 from .echo import Echo
 from .features import Features
@@ -33,12 +33,10 @@ from .recent import Recent
 from .scale import EXACT, Scale, Summary
 from .trust import Trust
 
-#: What the mixer weighs, and that of functions which use nobody's parameters; both end with an echo.
+#: What the mixer weighs, and those that use nobody's parameters. Each mixture ends with an echo of its own.
 EXPERTS = ("common", "alone", "own", "recent", "echo")
-APART = ("alone", "own", "recent", "echo")
-FUNCTIONS = ("common", "alone", "own", "recent")
-WHOLE, LOCAL = ([FUNCTIONS.index(name) for name in names[:-1]] for names in (EXPERTS, APART))
-JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]
+APART = EXPERTS[1:]
+JUDGED = [EXPERTS.index(name) for name in ("common", "alone", "recent")]  # by `Recent.watch`
 
 
 class Mixed(NamedTuple):
@@ -55,9 +53,9 @@ class Prediction(NamedTuple):
 
     x: Array  # (J, d)
     whole: Mixed
-    apart: Mixed  # of the experts that use no neighbour's parameters: what the device would predict alone
+    apart: Mixed  # of the experts in APART: what the device would predict alone
     solved: Solved | None = None  # None before the first label
-    terms: Array | None = None
+    terms: Array = np.zeros(0)  # those of `Recent`; none before the first label
 
     @property
     def y_hat(self) -> Array:
@@ -66,45 +64,29 @@ class Prediction(NamedTuple):
 
 
 class Mixture:
-    """Experts weighed by `Mixer`, and the `Echo` of their errors as one expert more."""
+    """Experts weighed by `Mixer`; the last one corrects what the others say by the `Echo` of their errors."""
 
     def __init__(self, J: int, m: int, experts: int) -> None:
-        self.mixer, self.echo = Mixer(J, m, experts + 1), Echo(J, m)
+        self.mixer, self.echo = Mixer(J, m, experts), Echo(J, m)
 
     def predict(self, f: Array, low: Array, high: Array, scale: Scale) -> Mixed:
-        """Experts' predictions (J, m, E) and the targets' range (J, m), in widths."""
+        """From predictions of all but the echo (J, m, E - 1) and the targets' range (J, m), in widths."""
         w = self.mixer.weights
         rest = w[..., :-1] / w[..., :-1].sum(-1, keepdims=True)
         mixed = (rest * f).sum(-1)
         echo = np.clip(mixed + self.echo.predict(), low, high)
         f = np.concatenate([f, echo[..., None]], -1)
         center, width = scale.center[..., None], scale.width[..., None]
-        return Mixed(
-            scale.unscaled((w * f).sum(-1)), center + width * f, scale.unscaled(mixed), self.echo.last * width
-        )
+        y = scale.unscaled((w * f).sum(-1))
+        return Mixed(y, center + width * f, scale.unscaled(mixed), self.echo.last * width)
 
-    def learn(
-        self, y: Array, past: Mixed, scale: Scale, missing: npt.NDArray[np.bool_] | None = None
-    ) -> Array:
-        """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)
-
-        Where a label is `missing` (J, m) nothing is noted.
-        """
-        both = (self.mixer, self.echo)
-        before = None if missing is None else [concept.state() for concept in both]
+    def learn(self, y: Array, past: Mixed, scale: Scale) -> Array:
+        """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)"""
         center, width = scale.center[..., None], scale.width[..., None]
         self.echo.learn(y - scale.scaled(past.before_echo), past.last / width)
         missed = ((past.experts - center) / width - y[..., None]) ** 2
         self.mixer.learn(missed, self.echo.repeats)
-        if before is not None:
-            for concept, state in zip(both, before, strict=True):
-                concept.put_back(state, missing)
         return np.asarray(missed)
-
-    def rescale(self, rows: Any, factor: Array) -> None:
-        """Widths of the targets have changed by this factor. (R, m)"""
-        self.mixer.rescale(rows, factor)
-        self.echo.rescale(rows, factor)
 
 
 class AutoRows(Model):
@@ -135,7 +117,7 @@ class AutoRows(Model):
         self.d = settings.check_inputs(d)
         self.loss = settings.loss_function
         self._make(names, np.asarray(weight, np.float64), np.asarray(degree, np.float64))
-        self.mixture, self.apart = Mixture(self.J, m, len(WHOLE)), Mixture(self.J, m, len(LOCAL))
+        self.mixture, self.apart = Mixture(self.J, m, len(EXPERTS)), Mixture(self.J, m, len(APART))
         for j in range(self.J):
             self._begin_weights(j)
         self.guard = Guard(self.J, m)
@@ -176,6 +158,10 @@ class AutoRows(Model):
         return self.settings.outliers == "bound" and not self.loss.classifies
 
     @property
+    def _weighers(self) -> tuple[Mixer | Echo, ...]:
+        return self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo
+
+    @property
     def weights(self) -> Array:
         return np.asarray(self.mixture.mixer.weights.mean(1))
 
@@ -194,39 +180,29 @@ class AutoRows(Model):
         f = np.stack([*self.consensus.predict(solved.z), self.recent.predict(terms)], -1).astype(np.float64)
         low, high = self.scale.bounds()
         f = np.clip(f, low[..., None], high[..., None])
-        whole = self.mixture.predict(f[..., WHOLE], low, high, self.scale)
-        apart = whole if self.is_lone else self.apart.predict(f[..., LOCAL], low, high, self.scale)
+        whole = self.mixture.predict(f, low, high, self.scale)
+        apart = whole if self.is_lone else self.apart.predict(f[..., 1:], low, high, self.scale)
         return Prediction(x, *self._probable(whole, apart), solved, terms)
 
     def _probable(self, whole: Mixed, apart: Mixed) -> tuple[Mixed, Mixed]:
         """Of classes, probabilities."""
-        if self.loss.name != "classes":
-            return whole, apart
-        sure = whole._replace(y=probabilities(whole.y))
-        return sure, sure if apart is whole else apart._replace(y=probabilities(apart.y))
+        if self.loss.name == "classes":
+            whole, apart = (one._replace(y=probabilities(one.y)) for one in (whole, apart))
+        return whole, apart
 
     def _first(self, x: Array) -> Prediction:
         y, last = np.full((self.J, self.m), self.settings.start), np.zeros((self.J, self.m, 2))
-        whole, apart = (
-            Mixed(y, np.repeat(y[..., None], n + 1, -1), y, last) for n in (len(WHOLE), len(LOCAL))
-        )
-        return Prediction(x, *self._probable(whole, apart))
+        each = (np.repeat(y[..., None], len(names), -1) for names in (EXPERTS, APART))
+        return Prediction(x, *self._probable(*(Mixed(y, experts, y, last) for experts in each)))
 
     def learn(
-        self,
-        prediction: Prediction,
-        y: Array,
-        earlier: Prediction | None = None,
-        weight: Array | None = None,
+        self, prediction: Prediction, y: Array, earlier: Prediction | None = None, weight: Array | None = None
     ) -> dict[str, Array]:
         y = np.asarray(y, np.float64)
-        past = prediction if earlier is None else earlier
-        solved, terms = prediction.solved, prediction.terms
-        if weight is None:
-            weight = np.ones(self.J)
-        else:
-            y = np.where(weight[:, None] > 0, y, np.nan)
-        missing = np.isnan(y) if np.isnan(y).any() else None
+        past, solved = prediction if earlier is None else earlier, prediction.solved
+        weight = np.ones(self.J) if weight is None else weight
+        y = np.where(weight[:, None] > 0, y, np.nan)
+        missing = where_missing(y)
         if missing is not None:
             weight = weight * self._is_enough(missing)
             y = np.where(missing, past.whole.y, y)
@@ -235,19 +211,15 @@ class AutoRows(Model):
         known = y if missing is None else np.where(missing, np.nan, y)
         self.memory.add(prediction.x, np.where(weight[:, None] > 0, y, known), weight)
         self.scale.note_targets(known)
-        if solved is not None and terms is not None:
-            scaled, known = self.scale.scaled(y), self.scale.scaled(known)
-            errors = self._judge(past, scaled, missing)[..., EXPERTS.index("alone")]
-            self.trust.note(solved.z, known, errors)
-            mine = recent = scaled
-            if missing is not None:
-                mine = np.where(missing, dot(solved.z[:, None], self.consensus.alone), scaled)
-                recent = np.where(missing, self.recent.predict(terms), scaled)
-            self.consensus.learn(solved, mine, 2 * self.mixture.echo.weight * weight)
-            self.recent.learn(terms, recent, weight)
+        if solved is not None:
+            missed = self._judge(past, self.scale.scaled(y), missing)
+            known = self.scale.scaled(known)
+            self.trust.note(solved.z, known, missed[..., EXPERTS.index("alone")])
+            self.consensus.learn(solved, known, 2 * self.mixture.echo.weight * weight)
+            self.recent.learn(prediction.terms, known, weight)
         self.scale.publish(self.memory.count, self.memory.X, self.memory.Y)
         self.has_learnt = True
-        return self._message()
+        return self.message()
 
     def _is_enough(self, missing: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether rows (J,) have a label, and of each target that is missing had one before."""
@@ -257,26 +229,22 @@ class AutoRows(Model):
     def rest(self) -> dict[str, Array]:
         if self.is_scaled:
             self.consensus.rest()
-        return self._message()
+        return self.message()
 
-    def _message(self) -> dict[str, Array]:
+    def message(self) -> dict[str, Array]:
         return {"theta": self.consensus.theta.copy(), "scale": self.scale.number.copy()}
 
     def _judge(self, past: Prediction, y: Array, missing: npt.NDArray[np.bool_] | None) -> Array:
         """Weigh the experts by what they predicted, and note errors for the restart; none where a label is
         missing. Returns their squared errors. (J, m, E)"""
-        missed = self.mixture.learn(y, past.whole, self.scale, missing)
-        if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
-            self.apart.learn(y, past.apart, self.scale, missing)
-        total, parts = (self.scale.scaled(past.whole.y) - y) ** 2, missed[..., JUDGED].swapaxes(1, 2)
-        if missing is None:
-            self.recent.watch(mean(total), mean(parts))
-            return missed
-        before = self.recent.state()
-        total, parts = np.where(missing, np.nan, total), np.where(missing[:, None], np.nan, parts)
-        self.recent.watch(mean_known(total), mean_known(parts))
-        self.recent.put_back(before, missing)
-        return np.where(missing[..., None], np.nan, missed)
+        with unchanged(missing, self.recent, *self._weighers):
+            missed = self.mixture.learn(y, past.whole, self.scale)
+            if not self.is_lone and past.apart.experts.shape[-1] == len(APART):  # else it was lone then
+                self.apart.learn(y, past.apart, self.scale)
+            total, parts = (self.scale.scaled(past.whole.y) - y) ** 2, missed[..., JUDGED].swapaxes(1, 2)
+            each = None if missing is None else missing[:, None]
+            self.recent.watch(mean(total, missing), mean(parts, each))
+        return missed
 
     def kept(self, prediction: Prediction) -> list[Array]:
         return [prediction.x, *prediction.whole, *prediction.apart]
@@ -315,9 +283,10 @@ class AutoRows(Model):
     # Changes, each decided by a device from its own errors
 
     def _restart(self) -> npt.NDArray[np.bool_]:
-        """Begin again with the recent model where own errors ask for it; which rows (J,) give up the past."""
+        """Restart the recent model, or give up the past, where own errors ask for it; which rows (J,) do the
+        latter, and are to learn their last samples again."""
         outside = self.guard.gives_up()
-        begins = self._begin_recent() if self.settings.forgetting == "auto" else np.zeros(self.J, bool)
+        begins = self._restart_recent() if self.settings.forgetting == "auto" else np.zeros(self.J, bool)
         if begins.any():
             self.memory.forget(begins, self.recent.fade)
         if outside.any():
@@ -325,8 +294,9 @@ class AutoRows(Model):
             self.scale.withdraw(outside)
         return np.asarray(begins | outside)
 
-    def _begin_recent(self) -> npt.NDArray[np.bool_]:
-        """Restart the recent model where errors have risen; which rows (J,) are to forget all else."""
+    def _restart_recent(self) -> npt.NDArray[np.bool_]:
+        """Restart the recent model where errors have risen; which rows (J,) are to give up the past, because
+        it has long been better than all else."""
         repeats, memory = self.mixture.echo.repeats, self.memory
         for j, n in self.recent.alarms(repeats):
             inputs, y, root = self._last(j, n)
@@ -343,8 +313,8 @@ class AutoRows(Model):
         rows = np.flatnonzero(taken)
         if len(rows):
             factor = np.where(had[rows, None], before[rows] / self.scale.width[rows], 1.0)
-            self.mixture.rescale(rows, factor)
-            self.apart.rescale(rows, factor)
+            for concept in self._weighers:
+                concept.rescale(rows, factor)
             self.recent.rescale(rows, (factor**2).mean(-1))
             far = self.scale.fits**2  # errors in a scale so unlike the new one say nothing
             for j in rows[((factor < far) | (factor > 1 / far)).any(-1)].tolist():
@@ -384,25 +354,23 @@ class AutoRows(Model):
 
     def _forget_errors(self, j: int) -> None:
         """What a row has noted of errors says nothing any more."""
-        for concept in (self.mixture.mixer, self.mixture.echo, self.apart.mixer, self.apart.echo):
+        for concept in self._weighers:
             concept.reset(j)
         self._begin_weights(j)
         self.recent.reset(j)
 
     def _begin_weights(self, j: int) -> None:
-        """Until errors tell, the common function is the likeliest, as it rests on everybody's samples; alone
-        the own one is what the common one would be."""
+        """Before errors are known the common function is likeliest, as it rests on everybody's samples; of
+        those that never listen the own one is most like it."""
         self.mixture.mixer.favour(j, EXPERTS.index("common"))
         self.apart.mixer.favour(j, APART.index("own"))
 
     # News of scales
 
     def news(self) -> list[dict[Hashable, Summary]]:
-        """What each row passes on in this round of what it knows of others' samples, mostly nothing."""
         return self.scale.outgoing()
 
     def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
-        """What a neighbour of this row passed on."""
         self.scale.hear(row, news)
 
     def check(self, message: Mapping[str, Array], news: Mapping[Hashable, Any]) -> None:
@@ -458,16 +426,14 @@ class AutoRows(Model):
     def grow_targets(self, m: int) -> None:
         """Predict m targets from now on, the new ones last, which were 0; of a model without neighbours."""
         for concept in self._concepts().values():
-            if "m" in concept.sizes:
-                concept.widen_targets(m)
+            concept.widen_targets(m)
         self.m = m
 
     def keep_sign(self, k: int) -> None:
         """Of two classes, a target each, keep one alone, as labels of -1 and 1 are learnt; and no sample."""
-        self.scale.keep_sign(k)
         for concept in self._concepts().values():
-            if concept is not self.scale and "m" in concept.sizes:
-                concept.keep_target(k)
+            concept.keep_target(k)
+        self.scale.as_signs()
         self.m = 1
         self.drop_samples()
 
@@ -488,17 +454,15 @@ class AutoRows(Model):
     def models(self, prediction: Prediction) -> Array:
         return prediction.whole.experts
 
-    def gaps(self, prediction: Prediction, around: Array) -> Array:
+    def gaps(self, prediction: Prediction, rows: Index, theirs: Mapping[str, Array]) -> Array:
         """Of the common function; learners on another scale count as alike. (J, m, 1)"""
-        found = np.zeros((self.J, self.m, 1))
+        found = np.zeros((self.J, self.m))
         if prediction.solved is not None:
-            same = np.asarray(around, bool) & (self.scale.number[:, None] == self.scale.number)
-            for k in range(self.m):
-                # (J, J) of j's sample by i's parameters
-                scores = prediction.solved.z @ self.consensus.theta[:, k].T
-                apart = np.where(same, scores.diagonal()[:, None] - scores, 0).sum(1)
-                found[:, k, 0] = apart * self.scale.width[:, k]
-        return found
+            z = prediction.solved.z
+            apart = dot(z[:, None], self.consensus.theta)[rows] - dot(z[rows][:, None], theirs["theta"])
+            same = self.scale.number[rows] == theirs["scale"]
+            np.add.at(found, rows[same], apart[same])
+        return (found * self.scale.width)[..., None]
 
     @property
     def parameters(self) -> Any:

@@ -28,14 +28,6 @@ class Recent(Concept):
     `better` times the long memory for `window` samples, while that one errs `rise` times its usual, the
     device gives up its past and learns its last samples again.
 
-    Parameters
-    ----------
-    fade : samples after which one counts for a third of a new one.
-    part : its number of terms, as a part of the model's size.
-    weak : how many coefficients the first variance counts as.
-    level, slack, clip, alarm : of Page's test; `level` in samples, the others in levels.
-    better, rise, window : of giving up the past; it takes `window` samples, over which errors are compared.
-
     Examples
     --------
     >>> import numpy as np
@@ -47,61 +39,47 @@ class Recent(Concept):
     True
     """
 
+    fade: int = 200  # samples after which one counts for a third of a new one
+    part: float = 1 / 7  # terms at most, as a part of the model's size
+    prior: float = 0.005  # variance of a coefficient before anything is known
+    weak: float = 0.006  # how many coefficients the prior counts as
+    level: int = 300  # samples that the usual error is a mean of
+    slack: float = 2.0  # of Page's test, in usual errors, as the next two: what an error may be
+    clip: float = 10.0  # what a single error counts at most
+    alarm: float = 15.0  # the sum at which it restarts the model
+    better: float = 0.75  # part of the long memory's error below which this model is better
+    rise: float = 1.5  # times its usual error that the long memory must err to be given up
+    window: int = 30  # samples that errors are compared over, and for which this model must be better
+
     S: Array = field("J k k", is_sum=True)
     s: Array = field("J m k")
     beta: Array = field("J m k")
-    variance: Array = field("J g", first=0.005, low=1e-9)  # of the coefficients of each input or pair
+    variance: Array = field("J g", first=prior, low=1e-9)  # of the coefficients of each input or pair
     noise: Array = field("J", first=0.02, low=0.0)
     age: npt.NDArray[Any] = field("J", "int64", low=0)
     level_age: npt.NDArray[Any] = field("J", "int64", low=0)
-    error_level: Array = field("J", low=0.0)
+    error_level: Array = field("J", low=0.0)  # usual error of the prediction
     excess: Array = field("J", low=0.0)  # g of Page's test
     since: npt.NDArray[Any] = field("J", "int64", low=0)  # samples since it last was zero
-    errors: Array = field("J 3", low=0.0)
+    errors: Array = field("J 3", low=0.0)  # of the common and the alone function, and of this model
     errors_age: npt.NDArray[Any] = field("J", "int64", low=0)
-    usual: Array = field("J", low=0.0)
-    lasting: npt.NDArray[Any] = field("J", "int64", low=0)
+    usual: Array = field("J", low=0.0)  # error of the long memory
+    lasting: npt.NDArray[Any] = field("J", "int64", low=0)  # for how many samples this model has been better
 
-    def __init__(
-        self,
-        J: int,
-        d: int,
-        m: int,
-        size: int,
-        *,
-        fade: int = 200,
-        part: float = 1 / 7,
-        weak: float = 0.006,
-        level: int = 300,
-        slack: float = 2.0,
-        clip: float = 10.0,
-        alarm: float = 15.0,
-        better: float = 0.75,
-        rise: float = 1.5,
-        window: int = 30,
-    ) -> None:
-        self.fade, self.weak, self.level = fade, weak, level
-        self.slack, self.clip, self.alarm = slack, clip, alarm
-        self.better, self.rise, self.window = better, rise, window
-        most = max(2, int(part * size))
+    def __init__(self, J: int, d: int, m: int, size: int, **chosen: float) -> None:
+        self.choose(chosen)
+        most = max(2, int(self.part * size))
         self.degree = int(np.clip((most - 1) // (2 * d), 1, 4))
         self.single = min(d, most - 1)
-        k = 1 + self.single * self.degree
-        i, j = np.tril_indices(d, -1)
+        k, (i, j) = 1 + self.single * self.degree, np.tril_indices(d, -1)
         self.pairs = (i, j) if len(i) and self.degree > 1 and k + 4 * len(i) <= most else None
-        self.k = k + (4 * len(i) if self.pairs else 0)
+        pairs = len(i) if self.pairs else 0
+        self.k, self.groups = k + 4 * pairs, self.single + pairs + 1
         singles = np.tile(np.arange(self.single), self.degree)
-        pairs = np.tile(self.single + np.arange(len(i)), 4) if self.pairs else np.zeros(0, int)
-        self.group = np.concatenate([[singles.max() + len(i) + 1], singles, pairs]).astype(int)
-        self.group = np.unique(self.group, return_inverse=True)[1]
-        self.groups = int(self.group.max()) + 1
+        of_pairs = np.tile(self.single + np.arange(pairs), 4)
+        self.group = np.concatenate([[self.groups - 1], singles, of_pairs])  # of each term: one variance each
         self.members = np.eye(self.groups)[self.group]  # (k, g)
         self.allocate(np.float64, J=J, m=m, k=self.k, g=self.groups)
-
-    @property
-    def prior(self) -> float:
-        """The variance of a coefficient before anything is known."""
-        return next(field.first for field in self.FIELDS if field.name == "variance")
 
     # The model
 
@@ -122,10 +100,12 @@ class Recent(Concept):
         return dot(b[:, None], self.beta)
 
     def learn(self, b: Array, y: Array, weight: npt.ArrayLike = 1.0) -> None:
-        """Take a sample: terms (J, k), targets (J, m) in widths, and how much it counts (J,)."""
-        keep, h = 1 - 1 / self.fade, np.reshape(2 * np.asarray(weight), (-1, 1, 1))
+        """Take a sample: terms (J, k), targets (J, m) in widths, where one is missing (NaN) what the model
+        says, and how much it counts (J,)."""
+        keep, h, f = 1 - 1 / self.fade, np.reshape(2 * np.asarray(weight), (-1, 1, 1)), self.predict(b)
+        y = np.where(np.isnan(y), f, y)
         self.age += 1
-        missed = mean((self.predict(b) - y) ** 2)
+        missed = mean((f - y) ** 2)
         self.noise = self.noise + (missed - self.noise) / np.minimum(self.age, self.window)
         self.S = keep * self.S + h * b[:, :, None] * b[:, None, :]
         self.s = keep * self.s + h * y[:, :, None] * b[:, None, :]

@@ -1,15 +1,14 @@
 """Scale: one way of measuring inputs and targets that all devices of a network come to share.
 
-A device publishes a summary of its samples after 1, 2, 4 .. 64 and 512 of them. What it knows of others is a
-map device -> newest summary, joined by taking the newer one: in any order, twice or late, the result is the
-same. Devices with equal maps have equal scales; between unequal ones an edge rests. There is no round, size
-or shape of the network in it.
+What a device knows of others is a map device -> newest summary of samples, joined by taking the newer one: in
+any order, twice or late, the result is the same. No round, size or shape of the network is in it. Between
+devices whose scales have unequal numbers an edge rests.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +20,12 @@ from ..fields import LARGEST, Concept, field
 
 #: Numbers below this are exact in the float64 of a message.
 EXACT = 2**53
-
-
 #: Quantiles in a summary, the lowest and the highest value included.
 QUANTILES = 17
 #: Parts of a span, in which a summary has all between the lowest and the highest value.
 UNIT = float(np.iinfo(np.uint16).max)
+#: The number of a scale, and its means, deviations, lowest and highest values and quantiles. (4 + Q, c)
+Numbered = tuple[int, Array]
 
 
 class Summary(NamedTuple):
@@ -106,20 +105,11 @@ class Inputs(NamedTuple):
 class Scale(Concept):
     """What J devices know of each other's samples, and the scale that each has taken from it.
 
-    A scale is the median over devices of their means, and trimmed means of variances and quantiles, with the
-    range of all that is left: every device counts the same, whatever it claims. Where the joint scale is much
-    wider or narrower than a device's own samples, it takes the scale of those devices alone that do suit it:
-    others' words can cost it the network, and no more. While a device and a neighbour have one sample each,
-    nothing can be judged, and only neighbours count.
-
-    Parameters
-    ----------
-    last : samples after which a device publishes for the last time; as many are kept to learn from again.
-    early : it publishes after 1, 2, 4 .. samples up to this.
-    spread : samples that news is given to spread before a new scale is taken.
-    trim : one in so many of the lowest, and of the highest, values of each number is left out.
-    fits : the joint scale is taken if the middle half of the own values fills this part of the joint one's.
-    limit : devices that are remembered.
+    A device publishes a summary after 1, 2, 4 .. `early` samples and after `last`. A scale pools summaries,
+    which all count the same, whatever they claim: the median of means, trimmed means of variances and
+    quantiles, and the range of all that is left. Where the joint scale does not suit the own samples, a
+    device pools only the summaries that do: others' words can cost it the network, and no more. While it and
+    a neighbour have one sample each, nothing can be judged, and only neighbours count.
 
     Examples
     --------
@@ -132,16 +122,22 @@ class Scale(Concept):
     >>> scale.publish(np.array([2, 2]), X, Y)
     >>> for j, news in enumerate(scale.outgoing()):
     ...     _ = scale.hear(1 - j, news)
-    >>> scale.take(np.array([3, 3]), X, Y).tolist()
+    >>> scale.take(np.array([3, 3]), X, Y, begins=np.zeros(2, bool)).tolist()
     [True, True]
-    >>> bool(scale.number[0] == scale.number[1]), (scale.low + scale.span)[:, 0].tolist()
+    >>> bool(scale.number[0] == scale.number[1]), scale.span[:, 0].tolist()
     (True, [8.0, 8.0])
     """
+
+    last: int = 512  # samples after which a device publishes for the last time; as many are kept
+    early: int = 64  # it publishes after 1, 2, 4 .. samples up to this
+    spread: int = 16  # samples that news is given to spread before a new scale is taken
+    trim: int = 4  # one in so many of the lowest, and of the highest, values of each number is left out
+    fits: float = 0.25  # part that the middle half of values must fill of another's, both ways, to suit
+    limit: int = 1024  # devices that are remembered
 
     usable: npt.NDArray[Any] = field("J d", "bool", low=0, high=1)  # inputs that vary
     mean: Array = field("J d")
     deviation: Array = field("J d", first=1.0, low=1e-200)
-    low: Array = field("J d")
     span: Array = field("J d", first=1.0, low=1e-200)
     quantiles: Array = field("J q d")
     center: Array = field("J m")  # of the targets
@@ -151,30 +147,16 @@ class Scale(Concept):
     least: Array = field("J m", first=LARGEST)  # the range of the own targets
     most: Array = field("J m", first=-LARGEST)
     number: Array = field("J", low=0, high=EXACT)  # 0: no scale yet; equal numbers are equal scales
-    unlike: npt.NDArray[Any] = field(
-        "J", "int64", low=0
-    )  # rounds with a neighbour's other scale, until all are alike
+    # Rounds in which a neighbour had another scale, since all were alike.
+    rounds_unlike: npt.NDArray[Any] = field("J", "int64", low=0)
     withdrawn: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # own samples are no measure for others
     changed: npt.NDArray[Any] = field("J", "bool", low=0, high=1)  # known is more than the scale is made of
 
     def __init__(
-        self,
-        names: Sequence[Hashable],
-        d: int,
-        m: int,
-        linked: Iterable[bool],
-        *,
-        last: int = 512,
-        early: int = 64,
-        spread: int = 16,
-        trim: int = 4,
-        fits: float = 0.25,
-        limit: int = 1024,
+        self, names: Sequence[Hashable], d: int, m: int, linked: npt.ArrayLike, **chosen: float
     ) -> None:
-        self.last, self.early, self.spread, self.trim, self.fits = last, early, spread, trim, fits
-        self.limit, self.names = limit, list(names)
-        self.linked = np.array(list(linked), bool)
-        J = len(self.names)
+        self.choose(chosen)
+        self.names, self.linked, J = list(names), np.array(linked, bool), len(names)
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
@@ -187,8 +169,8 @@ class Scale(Concept):
         """Summarise the last samples (J, n, d), (J, n, m) of devices that have learnt 1, 2, 4 .. (J,)."""
         if counts.min() > self.last:
             return
-        power = (counts > 0) & (counts & (counts - 1) == 0) & (counts <= self.last)
-        due = power & ((counts <= self.early) | (counts == self.last) | ~self.linked) & ~self.withdrawn
+        often = (counts <= self.early) | (counts == self.last) | ~self.linked
+        due = is_power(counts) & (counts <= self.last) & often & ~self.withdrawn
         for j in np.flatnonzero(due).tolist():
             summary = Summary.of(np.concatenate([X[j], Y[j]], -1), int(counts[j]))
             self.own[j] = summary.table()[2:]
@@ -199,14 +181,16 @@ class Scale(Concept):
         known = self.known[row]
         for name, new in news.items():
             old = known.get(name)
+            if old is new:
+                continue
             is_newer = old is not None and self._rank(row, new) > self._rank(row, old)
             if is_newer or (old is None and len(known) < self.limit):
                 known[name] = self.news[row][name] = new
                 self.changed[row] = True
 
     def _rank(self, row: int, one: Summary) -> tuple[int, bool, bytes]:
-        """The highest summary of a device is kept: the newest, and of two of as many samples, one of which is
-        a lie, the one that suits the own samples."""
+        """Of two summaries of one device the higher is kept: the newer, and of two of as many samples, one of
+        which is a lie, the one that suits the own samples."""
         own = self.own[row]
         return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
 
@@ -240,40 +224,36 @@ class Scale(Concept):
         self.withdrawn[:], self.changed[:] = True, False
 
     def compare(self, heard: npt.NDArray[np.bool_], unlike: npt.NDArray[np.bool_]) -> None:
-        """Note which rows (J,) had a message in this round, and which one with another scale.
+        """Note which rows (J,) had a message in this round, and which of them one with another scale.
 
-        Messages were lost there: everything known is passed on again, in the first, second, fourth, eighth ..
-        such round until all are alike; and so often a scale is taken of what is new.
+        News may have been lost there: in the first, second, fourth, eighth .. such round, until all are
+        alike, a row passes on everything again, and takes another scale if there was news.
         """
-        self.unlike[:] = np.where(unlike, self.unlike + 1, np.where(heard, 0, self.unlike))
-        again = unlike & (self.unlike & (self.unlike - 1) == 0)
-        for j in np.flatnonzero(again):
+        rounds = self.rounds_unlike
+        rounds[:] = np.where(unlike, rounds + 1, np.where(heard, 0, rounds))
+        for j in np.flatnonzero(unlike & is_power(rounds)):
             self.news[j] = dict(self.known[j])
 
     # The scale
 
     def take(
-        self, counts: npt.NDArray[np.int_], X: Array, Y: Array, begins: npt.NDArray[np.bool_] | None = None
+        self, counts: npt.NDArray[np.int_], X: Array, Y: Array, begins: npt.NDArray[np.bool_]
     ) -> npt.NDArray[np.bool_]:
         """Let devices take the scale of what they know, when it is time; which of them (J,) have another now.
 
         counts (J,) are the samples that each can learn again, X (J, n, d) and Y (J, n, m) hold them last;
         `begins` (J,): it has given up its past, so it is time.
         """
-        none = np.zeros(len(counts), bool)
-        begins = none if begins is None else begins
-        if counts.min() > self.last + self.spread and not (self.changed | begins).any():
-            return none
+        young = counts <= self.last + self.spread  # its own samples may tell what suits it, without news
+        if not (young | self.changed | begins).any():
+            return begins
         power = 1 << np.maximum(np.frexp(counts.astype(float))[1] - 1, 0)
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
-        later = (counts > self.spread) & (self.unlike > 0) & (self.unlike & (self.unlike - 1) == 0)
+        later = (counts > self.spread) & is_power(self.rounds_unlike)
         due = counts == power + lag
-        rows = (self.changed & (due | later | (self.number == 0))) | (
-            due & (counts <= self.last + self.spread)
-        )
-        rows |= begins
+        rows = (due & (young | self.changed)) | (self.changed & (later | (self.number == 0))) | begins
         rows &= np.array([len(known) > 0 for known in self.known]) & (counts > 0)
-        made: dict[bytes, tuple[int, Array]] = {}
+        made: dict[bytes, Numbered] = {}
         for j in np.flatnonzero(rows).tolist():
             own = Summary.of(np.concatenate([X[j], Y[j]], -1)[-int(counts[j]) :])
             number, table = self._joint(j, own, int(counts[j]), made)
@@ -282,9 +262,7 @@ class Scale(Concept):
                 self._set(j, number, table)
         return np.asarray(rows)
 
-    def _joint(
-        self, row: int, own: Summary, count: int, made: dict[bytes, tuple[int, Array]]
-    ) -> tuple[int, Array]:
+    def _joint(self, row: int, own: Summary, count: int, made: dict[bytes, Numbered]) -> Numbered:
         """The scale of the devices known to a row, or of those that suit its own samples."""
         mine, known = own.table()[2:], self.known[row]
         near = {name: known[name] for name in self.near[row] if name in known}
@@ -296,12 +274,10 @@ class Scale(Concept):
             number, table = self._pooled(known or {self.names[row]: own}, made)
         return number, table
 
-    def _pooled(
-        self, known: Mapping[Hashable, Summary], made: dict[bytes, tuple[int, Array]]
-    ) -> tuple[int, Array]:
-        """The number and the table of the scale that these summaries make; `made` has those of other rows.
+    def _pooled(self, known: Mapping[Hashable, Summary], made: dict[bytes, Numbered]) -> Numbered:
+        """The scale that these summaries make; `made` has those of other rows.
 
-        A device that has just begun does not count yet.
+        Devices with less than half of the median number of samples do not count yet.
         """
         typical = np.median([one.samples for one in known.values()])
         order = sorted((name for name, one in known.items() if 2 * one.samples >= typical), key=repr)
@@ -310,8 +286,8 @@ class Scale(Concept):
             made[key] = self._mean([known[name].table() for name in order])
         return made[key]
 
-    def _mean(self, of: list[Array]) -> tuple[int, Array]:
-        """The scale of N devices' tables, and its number."""
+    def _mean(self, of: list[Array]) -> Numbered:
+        """The scale of N devices' tables."""
         tables = np.stack(of)  # (N, 2 + Q, c)
         few = len(tables) // self.trim
         middle = np.median(tables[:, 0], axis=0)
@@ -323,7 +299,9 @@ class Scale(Concept):
         return number, pooled
 
     def _suits(self, joint: Array, mine: Array) -> bool:
-        """Whether the middle half of own values meets a range, and neither squeezes the other. (q, c)"""
+        """Whether quantiles of own values (q, c) suit others': their middle half meets the others' range, and
+        neither half fills less than `fits` of the other, or they are constant; so in all targets and in half
+        of the inputs."""
         a = len(joint) // 4
         b = -1 - a
         wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
@@ -334,15 +312,13 @@ class Scale(Concept):
         return bool(good[d:].all() and 2 * good[:d].sum() >= d)
 
     def _set(self, j: int, number: int, table: Array) -> None:
-        mean, deviation, low, high, quantiles = table[0], table[1], table[2], table[3], table[4:]
+        mean, deviation, low, high = table[:4]
         d, tiny = self.sizes["d"], 1e-200
         varies = (high - low > tiny) & (deviation > tiny)
-        self.number[j], self.usable[j] = number, varies[:d]
-        self.mean[j], self.low[j], self.quantiles[j] = mean[:d], low[:d], quantiles[:, :d]
-        self.deviation[j] = np.where(varies, deviation, 1)[:d]
-        self.span[j] = np.where(varies, high - low, 1)[:d]
-        self.center[j], self.width[j] = mean[d:], np.where(varies, high - low, 1)[d:]
-        self.bottom[j], self.top[j] = low[d:], high[d:]
+        deviation, span = np.where(varies, [deviation, high - low], 1)
+        self.number[j], self.usable[j], self.quantiles[j] = number, varies[:d], table[4:, :d]
+        self.mean[j], self.deviation[j], self.span[j] = mean[:d], deviation[:d], span[:d]
+        self.center[j], self.width[j], self.bottom[j], self.top[j] = mean[d:], span[d:], low[d:], high[d:]
 
     def widen_targets(self, m: int) -> None:
         """Have m targets from now on; the new ones were 0 so far, in all that is known."""
@@ -353,9 +329,8 @@ class Scale(Concept):
         self.own = [None if own is None else np.pad(own, ((0, 0), (0, more))) for own in self.own]
         self.repeat()
 
-    def keep_sign(self, k: int) -> None:
-        """Have target k alone, which was 0 or 1, and is -1 or 1 from now on."""
-        self.keep_target(k)
+    def as_signs(self) -> None:
+        """Targets were 0 or 1, and are -1 or 1 from now on."""
         self.width *= 2
         for name in ("center", "bottom", "top", "least", "most"):
             setattr(self, name, 2 * getattr(self, name) - 1)
@@ -369,12 +344,10 @@ class Scale(Concept):
 
     def inputs(self, x: Array, rows: Any = slice(None)) -> Inputs:
         """Inputs (R, ..., d) of these rows, measured."""
-        of = (at_rows(v[rows], x) for v in (self.usable, self.mean, self.deviation, self.span))
-        usable, mean, deviation, span = of
+        fields = self.usable, self.mean, self.deviation, self.span, self.quantiles
+        usable, mean, deviation, span, q = (at_rows(field[rows], x) for field in fields)
         usable = usable & ~np.isnan(x)
         away = np.where(usable, x, mean) - mean
-        q = self.quantiles[rows]
-        q = q.reshape(len(q), *(1,) * (x.ndim - 2), *q.shape[1:])
         a, wide = q[..., :-1, :], q[..., 1:, :] - q[..., :-1, :]
         inner = (away + mean)[..., None, :] - a
         flat = wide <= 0
@@ -419,6 +392,11 @@ class Scale(Concept):
         self.repeat()
 
 
+def is_power(counts: npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
+    """Which are 1, 2, 4, 8 .."""
+    return np.asarray((counts > 0) & (counts & (counts - 1) == 0))
+
+
 def at_rows(values: Array, like: Array) -> Array:
-    """Values (R, d) of each row, shaped to meet (R, ..., d)."""
-    return values.reshape(len(values), *(1,) * (like.ndim - 2), values.shape[-1])
+    """Values (R, ..) of each row, shaped to meet (R, ..., d)."""
+    return values.reshape(len(values), *(1,) * (like.ndim - 2), *values.shape[1:])

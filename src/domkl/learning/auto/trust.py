@@ -9,20 +9,20 @@ import numpy.typing as npt
 
 from ...base.types import Array
 from ..fields import Concept, field
-from .algebra import mean, mean_known
+from .algebra import mean, where_missing
 
 
 class Trust(Concept):
-    """A neighbour is used if its parameters predict the own last samples not much worse than others do.
+    """A neighbour's parameters are used if they predict the own last samples not much worse than a standard.
 
-    With l the squared errors of a neighbour's theta on the last `window` samples and s those of the standard,
-    the better of the alone function and the neighbour a quarter down their ranking (the best of many was
-    lucky), it is refused if
+    The standard is the better of the alone function and the neighbour a quarter down the ranking of those on
+    the same scale (the best of many was lucky). With l and s the squared errors of a neighbour's theta and of
+    the standard on the last `window` samples, the neighbour is refused if
 
         mean(l - most s) > clear standard errors of most s.
 
     The alone function's errors are those of what it said when a sample was new, or, after samples were learnt
-    again, the exact leave-one-out errors: so it works from the first samples on.
+    again, the exact leave-one-out errors: so this works from the first samples on.
 
     Examples
     --------
@@ -31,80 +31,66 @@ class Trust(Concept):
     >>> trust = Trust(J=1, m=1, K=1)
     >>> for x in np.linspace(-1, 1, 20):
     ...     trust.note(np.array([[x]]), np.array([[2 * x]]), np.array([[0.01]]))
-    >>> trust.judge([0], np.array([[[[2.0]], [[-2.0]]]]))  # two neighbours' theta
+    >>> theta = np.array([[[[2.0]], [[-2.0]]]])  # of two neighbours
+    >>> trust.judge([0], theta, able=np.ones((1, 2), bool))
     array([[ True, False]])
     """
 
+    window: int = 32  # samples that are judged by
+    most: float = 2.0  # times the standard's error that a neighbour may err
+    clear: float = 1.5  # standard errors beyond that which it takes to refuse it
+    few: int = 5  # samples before anybody is refused
+
     z: Array = field("J w K", "model")
     y: Array = field("J w m", missing=True)
-    own: Array = field("J w", first=-1.0, low=-1.0)  # squared errors alone, -1 where unused
+    alone: Array = field("J w", first=-1.0, low=-1.0)  # its squared errors, -1 where unused
     age: npt.NDArray[Any] = field("J", "int64", low=0)
 
-    def __init__(
-        self,
-        J: int,
-        m: int,
-        K: int,
-        dtype: Any = np.float64,
-        *,
-        window: int = 32,
-        most: float = 2.0,
-        clear: float = 1.5,
-        few: int = 5,
-    ) -> None:
-        self.window, self.most, self.clear, self.few = window, most, clear, few
-        self.allocate(dtype, J=J, m=m, K=K, w=window)
+    def __init__(self, J: int, m: int, K: int, dtype: Any = np.float64, **chosen: float) -> None:
+        self.choose(chosen)
+        self.allocate(dtype, J=J, m=m, K=K, w=self.window)
 
-    def note(self, z: Array, y: Array, own: Array) -> None:
-        """A sample: features (J, K), targets (J, m) and squared errors (J, m) of what the alone function said
-        when it was new; NaN where not known."""
+    def note(self, z: Array, y: Array, missed: Array) -> None:
+        """A sample: features (J, K), targets (J, m), NaN where missing, and squared errors (J, m) of what the
+        alone function said when it was new."""
         k, J = self.age % self.window, np.arange(len(z))
-        found = mean_known(own) if np.isnan(own).any() else mean(own)
-        self.z[J, k], self.y[J, k], self.own[J, k] = z, y, found
+        self.z[J, k], self.y[J, k], self.alone[J, k] = z, y, mean(missed, where_missing(y))
         self.age += 1
 
-    def renew(self, row: int, Z: Array, y: Array, own: Array) -> None:
+    def renew(self, row: int, Z: Array, y: Array, errors: Array) -> None:
         """All samples of a row: (n, K), (n, m), and their leave-one-out errors (n, m)."""
         self.reset(row)
         n = min(len(Z), self.window)
         self.z[row, :n], self.y[row, :n] = Z[-n:], y[-n:]
-        self.own[row, :n] = (own[-n:] ** 2).mean(-1)
+        self.alone[row, :n] = (errors[-n:] ** 2).mean(-1)
         self.age[row] = n
 
-    def judge(
-        self, who: list[int], theta: Array, able: npt.NDArray[np.bool_] | None = None
-    ) -> npt.NDArray[np.bool_]:
+    def judge(self, who: list[int], theta: Array, able: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
         """Whether rows (R,) use what n neighbours each sent, (R, n, m, K). -> (R, n)
 
         `able` (R, n): those whose parameters mean the same here; others are not used.
         """
         R, n, m, K = theta.shape
+        rows, y, alone = np.arange(R), self.y[who][:, :, None], self.alone[who]
         f = self.z[who] @ theta.reshape(R, n * m, K).swapaxes(1, 2)  # (R, w, n m)
-        missed = (f.reshape(R, -1, n, m) - self.y[who][:, :, None]) ** 2
-        missed = mean_known(missed) if np.isnan(self.y[who]).any() else missed.mean(-1)  # (R, w, n)
-        seen = self.own[who] >= 0
+        missed = mean((f.reshape(R, -1, n, m) - y) ** 2, where_missing(y))  # (R, w, n)
+        seen = alone >= 0
         count = np.maximum(seen.sum(1), 1)[:, None]
-        missed = np.where(seen[..., None], missed, 0)
-        own = np.where(seen, self.own[who], 0)
-        able = np.ones((R, n), bool) if able is None else able
-        mean = np.where(able, missed.sum(1) / count, np.inf)
+        missed, alone = np.where(seen[..., None], missed, 0), np.where(seen, alone, 0)
+        errors = np.where(able, missed.sum(1) / count, np.inf)
         quarter = np.maximum(able.sum(1) - 1, 0) // 4
-        best = np.argsort(mean, -1, kind="stable")[np.arange(R), quarter]
-        rows = np.arange(R)
-        is_better = mean[rows, best] < own.sum(1) / count[:, 0]
-        standard = np.where(is_better[:, None], missed[rows, :, best], own)
+        best = np.argsort(errors, -1, kind="stable")[rows, quarter]
+        is_better = errors[rows, best] < alone.sum(1) / count[:, 0]
+        standard = np.where(is_better[:, None], missed[rows, :, best], alone)
         with np.errstate(over="ignore"):  # a lie may be as large as it likes
-            return self._compare(missed, standard, seen, count, able)
+            return able & self._is_near(missed, standard, seen, count)
 
-    def _compare(
-        self, missed: Array, standard: Array, seen: Any, count: Array, able: npt.NDArray[np.bool_]
-    ) -> npt.NDArray[np.bool_]:
-        """Who is believed, from squared errors (R, w, n) and those of the standard. (R, w)"""
-        more = missed - self.most * standard[..., None]
-        excess = more.sum(1) / count
-        # Of the standard, not of `more`: one huge error would excuse itself.
+    def _is_near(self, missed: Array, standard: Array, seen: Any, count: Array) -> npt.NDArray[np.bool_]:
+        """Who is not refused, from squared errors (R, w, n) and those of the standard (R, w). -> (R, n)"""
+        excess = (missed - self.most * standard[..., None]).sum(1) / count
+        # Of the standard, not of the excess: one huge error would excuse itself.
         middle = standard.sum(1, keepdims=True) / count
         variance = np.where(seen, (standard - middle) ** 2, 0).sum(1, keepdims=True) / count
         clear = self.clear * self.most * np.sqrt(variance / count)
         refused = (excess > clear + 1e-6) & (count >= self.few)
-        return np.asarray(able & ~refused & np.isfinite(excess))
+        return np.asarray(~refused & np.isfinite(excess))

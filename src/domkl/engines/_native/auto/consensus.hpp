@@ -28,7 +28,7 @@ template <class T> class Consensus {
         of.get("consensus.own", n.J * m * K, own);
         of.get("consensus.theta", n.J * m * K, theta);
         of.get("consensus.lam", n.J * m * K, lam);
-        of.get("consensus.near", n.J * m * K, near);
+        of.get("consensus.common", n.J * m * K, common);
         of.get("consensus.side", n.J * m * K, side);
         of.get("consensus.weight", n.J, weight);
     }
@@ -61,7 +61,7 @@ template <class T> class Consensus {
         const T* z = s.right;
         const int64_t at = (j * m + i) * K;
         s.alone[i] = dot_loose(z, alone + at, K);
-        f[0] = dot_loose(z, near + at, K);
+        f[0] = dot_loose(z, common + at, K);
         f[1] = s.alone[i];
         f[2] = dot_loose(z, own + at, K);
     }
@@ -100,13 +100,13 @@ template <class T> class Consensus {
         if (!(from.weight > 0)) {
             const T by = T(weight[j]);
             for (int64_t k = 0; k < size; ++k) to[k] = half * (by * own[k] + by * own[k]) - l[k];
-            for (int64_t k = 0; k < size; ++k) near[at + k] = clipped(own[k], -largest, largest);
+            for (int64_t k = 0; k < size; ++k) common[at + k] = clipped(own[k], -largest, largest);
             return;
         }
         const T by = T(from.weight), moving = T(from.moving);
         for (int64_t k = 0; k < size; ++k) l[k] += half * (moving * own[k] - from.moved[k]);
         for (int64_t k = 0; k < size; ++k) to[k] = half * (by * own[k] + others[k]) - l[k];
-        std::copy_n(from.mean, size, near + at);
+        std::copy_n(from.mean, size, common + at);
     }
 
   private:
@@ -119,7 +119,7 @@ template <class T> class Consensus {
     int64_t m, K, Kp;
     double rho;
     T largest;  // that is sent, to oneself if there are no neighbours
-    T *moment, *alone, *own, *theta, *lam, *near, *side;
+    T *moment, *alone, *own, *theta, *lam, *common, *side;
     double* weight;
 };
 

@@ -10,7 +10,7 @@ Exchange<T>::Exchange(Fields& of, const Sizes& n)
     of.get("consensus.theta", J * size, theta_);
     of.get("consensus.lam", J * size, lam);
     of.get("consensus.side", J * size, side);
-    of.get("network.used", J * J, uses);
+    of.get("network.used", int64_t(of.number("E")), uses);
     for (int64_t j = 0; j < J; ++j) {
         first[j] = int64_t(from.size());
         for (int64_t e : near.of(j)) from.push_back(sent.data() + near.sender(e) * size);
@@ -35,7 +35,7 @@ template <class T> Pulled<T> Exchange<T>::combine(int64_t j, const bool* used, T
     for (size_t k = 0; k < ends.size(); ++k) {
         moving[k] = duals.settle(ends[k], !used[k], to);
         duals.move(ends[k], moving[k], near.weight_of(ends[k]), own, sent[k]);
-        uses[j * J + near.sender(ends[k])] += used[k];
+        uses[ends[k]] += used[k];
     }
     take_back(j, to);
     const Pulled<T> found = near.pull(j, size, own, sent, moving, used, to);

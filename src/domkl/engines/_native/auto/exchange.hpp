@@ -47,7 +47,7 @@ template <class T> class Exchange {
     std::vector<const T*> from;   // each end's message, row by row
     std::vector<char> is_within;  // whether a row's parameters were sent as they are
     T *theta_, *lam, *side;
-    double* uses;  // (J, J) how often each row used each one's message
+    double* uses;  // (E,) how often each end used its message
 };
 
 extern template class Exchange<double>;

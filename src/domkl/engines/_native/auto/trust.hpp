@@ -14,7 +14,7 @@ template <class T> class Trust {
           clear(of.number("trust.clear")), few(int64_t(of.number("trust.few"))) {
         of.get("trust.z", n.J * window * K, z_);
         of.get("trust.y", n.J * window * m, y_);
-        of.get("trust.own", n.J * window, own);
+        of.get("trust.alone", n.J * window, alone);
         of.get("trust.age", n.J, age);
     }
 
@@ -29,7 +29,7 @@ template <class T> class Trust {
             if (!missing[i]) missed += squares[i * step], ++known;
         }
         std::copy_n(z, K, z_ + at * K);
-        own[at] = known > 0 ? missed / known : -1;
+        alone[at] = known > 0 ? missed / known : -1;
         ++age[j];
     }
 
@@ -38,15 +38,15 @@ template <class T> class Trust {
 
     // Whether a row uses what n neighbours each sent, `theta` (n,) of (m, K) each; `able`: those whose
     // parameters mean the same here. With l the squared errors of a neighbour on the last samples and s those
-    // of the standard, the better of the own function and the neighbour a quarter down their ranking, one is
-    // refused if
+    // of the standard, the better of the alone function and the neighbour a quarter down their ranking, one
+    // is refused if
     //
     //     mean(l - most s) > clear standard errors of most s
     //
     // Scratch: `missed` (n, window) and `means` (n,).
     void judge(int64_t j, int64_t n, const T* const* theta, const bool* able, double* missed, double* means,
                bool* used) const {
-        const double* mine = own + j * window;
+        const double* mine = alone + j * window;
         int64_t count = 0, others = 0;
         double total = 0;
         for (int64_t w = 0; w < window; ++w)
@@ -105,7 +105,7 @@ template <class T> class Trust {
     double most, clear;
     int64_t few;
     T* z_;
-    double *y_, *own;
+    double *y_, *alone;
     int64_t* age;
 };
 
