@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -112,7 +112,8 @@ def _stepper(
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
-    return model.make_network(network, d, T, how, m) or _rounds_of(how.engine)(model, network, d, T, how, m)
+    made: Stepper | None = model.make_network(network, d, T, how, m)
+    return made or _rounds_of(how.engine)(model, network, d, T, how, m)
 
 
 def _rounds_of(engine: str) -> Callable[..., Stepper]:

@@ -22,7 +22,7 @@ from ..fields import Concept, unchanged
 from ..losses import probabilities
 from ..model import Around, Index, Model, Part, median
 from . import explain
-from .algebra import Inverse, mean, where_missing
+from .algebra import Inverse, dot, mean, where_missing
 from .consensus import Consensus, Solved
 from .echo import Echo
 from .features import Features
