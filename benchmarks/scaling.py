@@ -102,13 +102,14 @@ def main() -> None:
     turns, T, warm = (2, 3, 40) if args.quick else (7, ROUNDS, bench_auto.WARM)
     path = args.out / "scaling.json"
     document: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    document |= {"machine": bench.machine(), "engine": bench.engine_in_use()}
     if "paper" in args.only:
         sweeps = measure(BASE, SWEEPS, turns, lambda shape: trial(shape, T))
-        document |= {"base": BASE, "sweeps": sweeps}
+        about = {"machine": bench.machine(), "engine": bench.engine_in_use()}
+        document |= {**about, "base": BASE, "sweeps": sweeps}
     if "auto" in args.only:
         sweeps = measure(AUTO, AUTO_SWEEPS, turns, lambda shape: auto_trial(shape, T, warm))
-        document["auto"] = {"base": AUTO, "sweeps": sweeps}
+        about = {"machine": bench.machine(), "engine": bench.engine_in_use()}
+        document["auto"] = {**about, "base": AUTO, "sweeps": sweeps}
     args.out.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n")
     for sweep in (*document.get("sweeps", ()), *document.get("auto", {}).get("sweeps", ())):

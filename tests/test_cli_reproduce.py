@@ -122,7 +122,8 @@ def quick_simulate(X, y, *args, **options):
 
 
 @needs_data
-def test_reproduce_prints_ours_beside_the_printed_figures_and_resumes(here, capsys):
+def test_reproduce_prints_ours_beside_the_printed_figures_and_resumes(here, capsys, monkeypatch):
+    monkeypatch.setattr(reproduce, "LENGTHS", (250, 500, 1000))
     argv = [
         "reproduce",
         "--tables",

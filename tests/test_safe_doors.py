@@ -449,7 +449,7 @@ def test_a_saved_model_with_a_number_that_would_fail_later_is_refused(tmp_path, 
 
 @pytest.mark.parametrize(
     ("path", "value"),
-    [(("errors", "count"), None), (("errors", "count"), 2**63), (("history", 0, 0), "x"), ("array", None)],
+    [(("errors", "n"), None), (("errors", "n"), 2**63), (("history", 0, 0), "x"), ("array", None)],
 )
 def test_a_checkpoint_with_a_number_that_would_fail_later_is_refused(tmp_path, path, value):
     import asyncio
@@ -466,7 +466,7 @@ def test_a_checkpoint_with_a_number_that_would_fail_later_is_refused(tmp_path, p
     found = checkpoint.load(folder)
     arrays, meta = dict(found.arrays), copy.deepcopy(found.meta)
     if path == "array":
-        arrays["agent.errors.last"] = np.zeros(3)
+        arrays["agent.errors.misses"] = np.zeros(3)
     else:
         inside = meta["agent"]["state"]["fields"]
         *outer, last = path

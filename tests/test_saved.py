@@ -194,7 +194,7 @@ ARRAYS = [
     lambda a: np.full_like(a, np.nan) if a.dtype.kind == "f" else a.astype(float) + np.nan,
     lambda a: a[..., None],
     lambda a: np.repeat(a, 2, 0) if a.ndim else np.zeros(5),
-    lambda a: a[:0] if a.size else np.zeros((3, 3)),
+    lambda a: a[:0] if a.ndim and a.size else np.zeros((3, 3)),
     lambda a: None,
     lambda a: np.full(a.shape, 2**62, np.int64),
     lambda a: np.full_like(a, 1e300) if a.dtype.kind == "f" else 7,
@@ -220,7 +220,8 @@ def test_files_that_lie_are_refused_or_do_no_harm(tmp_path, kind):
     content = path.read_bytes()
     state = schema.read("estimator", *files.unseal(content))
     rng, tally = np.random.default_rng(0), {"refused": 0, "loaded": 0}
-    for where in places_of(state):
+    every = list(places_of(state))
+    for where in (every[i] for i in rng.permutation(len(every))[:60]):
         value = state
         for key in where:
             value = value[key]

@@ -111,7 +111,14 @@ def targets() -> str:
 def auto_machine() -> str:
     found = read("auto")
     it = found["machine"]
-    return f"{it['processor']}, {it['usable_cores']} cores; {found['engine']['isa']}; numpy {it['numpy']}."
+    where = f"{it['processor']}, {it['usable_cores']} cores; {found['engine']['isa']}; numpy {it['numpy']}."
+    if it["load"] <= it["usable_cores"] + 1:
+        return where
+    return (
+        f"{where} **The machine was busy**: {it['load']:g} processes wanted its {it['usable_cores']} cores "
+        "while this was measured. The limits are those of the few moments in which a loop was left alone, so "
+        "the fractions are too low, those of two threads by far."
+    )
 
 
 def w5() -> str:
@@ -192,8 +199,8 @@ MADE: dict[str, Maker] = {
     "w4": w4,
     "auto-machine": auto_machine,
     "w5": w5,
-    "sizes": sizes,
-    "native": native,
+    "auto-sizes": sizes,
+    "auto-others": native,
     "scaling-auto": scaling_auto,
     "targets": targets,
     "scaling": scaling,

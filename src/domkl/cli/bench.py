@@ -199,9 +199,10 @@ def measure(
     if "w1" in wanted:
         trials |= {run.name: timed(_network(run, size), NETWORK.J * size.T) for run in runs}
     fast = [run for run in runs if run.engine == "native"] or runs
-    if "w5" in wanted:
-        trials |= bench_auto.trials(fast, engine["isa"], quick)
     least = best(trials, size.turns, report)
+    if "w5" in wanted:
+        turns = size.turns if quick else bench_auto.TURNS
+        least |= best(bench_auto.trials(fast, engine["isa"], quick), turns, report)
     found = {} if engine["isa"] is None else limits_of(least, runs)
     document: dict[str, Any] = {"quick": quick, "machine": machine(), "engine": engine}
     document["limits"] = [one.document() for one in found.values()]
@@ -367,6 +368,7 @@ def machine() -> dict[str, Any]:
     return {
         "cores": os.cpu_count(),
         "usable_cores": usable_cores(),
+        "load": busy(),
         "architecture": platform.machine(),
         "processor": _processor(),
         "system": platform.system(),
@@ -388,6 +390,11 @@ def engine_in_use() -> dict[str, Any]:
     runs = [name for name in ("baseline", "avx2", "avx512") if _engine.runs(name)]
     why = f"it was built, and {isa} is the widest instruction set that this processor runs"
     return {"in_use": "native", "why": why, "isa": isa, "runs": runs}
+
+
+def busy() -> float | None:
+    """How many processes wanted a core in the last minute; None where the system does not tell."""
+    return round(os.getloadavg()[0], 1) if hasattr(os, "getloadavg") else None
 
 
 def usable_cores() -> int:
@@ -423,6 +430,11 @@ def print_all(document: Mapping[str, Any]) -> None:
     """The engine, the limits, and a table of each part."""
     console, engine = show.console(), document["engine"]
     console.print(f"engine: {engine['in_use']}, as {engine['why']}")
+    load, cores = document["machine"]["load"], document["machine"]["usable_cores"]
+    if load is not None and load > cores + 1:
+        console.print(
+            f"{load:g} processes wanted {plural(cores, 'core')}: figures are worse than the machine's"
+        )
     if document["limits"]:
         heads: tuple[str, ...] = (
             "machine",

@@ -20,9 +20,8 @@ from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.trial import Source
 from ..learning import explain
-from ..learning.auto import AutoRows
-from ..learning.auto import explain as learnt
 from ..learning.explain import Function, Usual
+from ..learning.model import Model
 from ..models.settings import ModelSettings, weight_names
 from ..simulator import Watch, Watched
 from ..watch import Feed, RunFeed, Server
@@ -40,20 +39,21 @@ class RunInputs:
         self._named = About(source.inputs, columns=source.columns).groups(d)
         self._due = time.monotonic() + FIRST if d <= explain.MOST_INPUTS else float("inf")
 
-    def look(self, model: AutoRows | None, round: int) -> None:
+    def look(self, model: Model | None, round: int) -> None:
         """Begin to explain if it is time to; called between two rounds, or when there are no more."""
         start, j = time.monotonic(), self._feed.looked_at
         if start < self._due or self._feed.explained_at(j) == round:
             return
-        if model is None or not model.is_scaled:  # it has learnt nothing yet
-            return
-        self._due = float("inf")  # until this one has ended
+        before, self._due = self._due, float("inf")  # until this one has ended
         try:
-            asked = learnt.function(model, j), learnt.usual(model, j)
+            asked = None if model is None else model.as_function(j)
         except Exception as error:
             _complain(error)
             return
-        threading.Thread(target=self._show, args=(j, round, asked, start), daemon=True).start()
+        if asked is None:  # it has learnt nothing yet, or cannot tell
+            self._due = before
+        else:
+            threading.Thread(target=self._show, args=(j, round, asked, start), daemon=True).start()
 
     def _show(self, j: int, round: int, asked: tuple[Function, Usual], start: float) -> None:
         try:
@@ -116,7 +116,7 @@ class RunWatch:
     def __init__(self, chosen: Experiment, source: Source) -> None:
         self.feed = _run_feed(chosen, source)
         self._inputs = RunInputs(self.feed, source, _unit(chosen.model, source)[0])
-        self._model: AutoRows | None = None
+        self._model: Model | None = None
 
     def __call__(self, seen: Watched) -> None:
         *what, self._model = seen

@@ -233,10 +233,14 @@ class _Guesser:
         self.notes += [
             copy_words(name, columns.target) for name in columns.features if self._tells(name, kinds)
         ]
-        views = tuple(self._view(name, kinds[name], columns) for name in self.table if with_views)
+        views = []
+        for name, whole in self.table.items() if with_views else ():
+            kind = kinds[name]
+            found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole, kind in WORDS)
+            views.append(view(name, whole, found, kind, columns, self.why.get(name, "")))
         if not columns.features:
             self._problem("no column is left as a feature", "drop fewer columns or add one")
-        return Guess(columns, views, tuple(self.problems), tuple(self.notes), bool(self.given.time))
+        return Guess(columns, tuple(views), tuple(self.problems), tuple(self.notes), bool(self.given.time))
 
     def _tells(self, name: str, kinds: Mapping[str, str]) -> bool:
         """Whether a column says the target in other numbers or words: its input would be the answer."""
@@ -301,7 +305,8 @@ class _Guesser:
 
     def _seen(self, name: str, found: list[Any]) -> str:
         types = set(map(type, found))
-        if types == {bool} or _share(found, _is_truth) == 1:
+        words = {cell.strip().lower() for cell in found if isinstance(cell, str)}
+        if types <= {bool, str} and words <= cells.TRUE | cells.FALSE:
             return "boolean"
         if all(issubclass(kind, (datetime, date, np.datetime64)) for kind in types):
             return "time:iso"
@@ -315,7 +320,9 @@ class _Guesser:
         order = self._order(name)
         if order is not None and _share(found, lambda cell: cells.is_time(cell, order)) >= ENOUGH:
             return f"time:{self._unambiguous(name, order) or 'iso'}"
-        return self._words(name)
+        self._refuse_thousands(name)
+        values, rows = self._classes(name), len(self.table[name])
+        return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= rows + 2 else "text"
 
     def _order(self, name: str) -> str | None:
         """How times are written, from some cells or, if these do not tell, from all."""
@@ -361,11 +368,6 @@ class _Guesser:
             )
         return order or ""
 
-    def _words(self, name: str) -> str:
-        self._refuse_thousands(name)
-        values, rows = self._classes(name), len(self.table[name])
-        return "category" if len(values) <= MOST_VALUES and 2 * len(values) <= rows + 2 else "text"
-
     def _refuse_thousands(self, name: str) -> None:
         """A problem where a column would be text because of commas in its numbers."""
         given, found = self.given, self.present[name]
@@ -398,9 +400,11 @@ class _Guesser:
             return dataclasses.replace(given, decimal=self.decimal, labels=self._labels(kinds))
         for name in time[:1]:
             kinds[name] = kinds.get(name) or "time:iso"
-        features = given.features or self._features(kinds, time)
+        out = {given.target, given.learner, given.known, *given.drop, *time[1:]}
+        features = given.features or tuple(name for name in self.table if name not in out and kinds[name])
         used = {name: kinds[name] for name in (*features, *time[:1]) if kinds.get(name)}
-        categories = {name: self._values(name) for name in features if kinds.get(name) == "category"}
+        named = [name for name in features if kinds.get(name) == "category"]
+        categories = {name: given.categories.get(name) or self._classes(name) for name in named}
         return dataclasses.replace(
             given,
             features=tuple(name for name in features if name in self.table),
@@ -412,13 +416,6 @@ class _Guesser:
             decimal=self.decimal,
             calendar=self._calendar(time, kinds),
         )
-
-    def _features(self, kinds: Mapping[str, str], time: tuple[str, ...]) -> tuple[str, ...]:
-        out = {self.given.target, self.given.learner, self.given.known, *self.given.drop, *time[1:]}
-        return tuple(name for name in self.table if name not in out and kinds[name])
-
-    def _values(self, name: str) -> tuple[str, ...]:
-        return self.given.categories.get(name) or self._classes(name)
 
     def _labels(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
         """The classes of the target, if it has some; a problem if they are not two."""
@@ -446,11 +443,6 @@ class _Guesser:
         remedy = "predict one against the rest with --class NAME (positive in a file or Python)"
         return f"{fact}; expected two", remedy
 
-    def _view(self, name: str, kind: str, columns: Columns) -> ColumnView:
-        whole = self.table[name]
-        found = self.present[name] if isinstance(whole, np.ndarray) else self._all(whole, kind in WORDS)
-        return view(name, whole, found, kind, columns, self.why.get(name, ""))
-
     def _calendar(self, time: tuple[str, ...], kinds: Mapping[str, str]) -> tuple[str, ...]:
         """Without the hour where all times are whole days."""
         times = [name for name, kind in kinds.items() if kind.startswith("time")]
@@ -470,12 +462,6 @@ def copy_words(name: str, target: str) -> str:
 
 def _share(found: Sequence[Any], good: Any) -> float:
     return sum(map(bool, map(good, found))) / len(found) if found else 0.0
-
-
-def _is_truth(cell: Any) -> bool:
-    return isinstance(cell, bool) or (
-        isinstance(cell, str) and cell.strip().lower() in cells.TRUE | cells.FALSE
-    )
 
 
 def _is_day(cell: Any) -> bool:

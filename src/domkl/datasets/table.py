@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -319,9 +319,8 @@ class _Block:
 
     def labels(self) -> Array:
         """(N,), NaN where there is none."""
-        y = np.full(len(self.raw), np.nan)
         if not self.columns.target:
-            return y
+            return np.full(len(self.raw), np.nan)
         cells = self._cells(self.columns.target)
         if (
             isinstance(cells, np.ndarray)
@@ -329,23 +328,25 @@ class _Block:
             and np.abs(cells).max() <= checks.LARGEST
         ):
             return np.asarray(cells, dtype=np.float64)
-        for i, cell in enumerate(_plain(cells)):
+        return np.array(self._each(self.columns.target, self.encoder.label, np.nan), np.float64)
+
+    def _each(self, name: str, read: Callable[[Any], Any], blank: Any) -> list[Any]:
+        """What is read from every cell of a column; `blank` where it is nothing, or the row is refused."""
+        found = []
+        for i, cell in enumerate(_plain(self._cells(name))):
             try:
-                found = self.encoder.label(cell)
+                value = read(cell)
             except CellError as error:
-                self._refuse(self.columns.target, i, error)
-                continue
-            y[i] = np.nan if found is None else found
-        return y
+                self._refuse(name, i, error)
+                value = None
+            found.append(blank if value is None else value)
+        return found
 
     def times(self) -> Array | None:
         """(N,) in seconds, NaN where there is none; None if no column says when."""
         if not self.columns.time:
             return None
-        times = np.full(len(self.raw), np.nan)
-        for i, found in enumerate(self._moments):
-            times[i] = np.nan if found is None else found.seconds
-        return times
+        return np.array([np.nan if found is None else found.seconds for found in self._moments], np.float64)
 
     def known(self) -> Array | None:
         """(N,) when each target was known, NaN where it never was; None if no column says so."""
@@ -361,28 +362,12 @@ class _Block:
 
     def _read(self, name: str) -> list[Moment | None]:
         """The times in a column."""
-        found: list[Moment | None] = []
-        for i, cell in enumerate(_plain(self._cells(name))):
-            try:
-                found.append(self.encoder.moment_of(cell, name))
-            except CellError as error:
-                self._refuse(name, i, error)
-                found.append(None)
-        return found
+        return self._each(name, lambda cell: self.encoder.moment_of(cell, name), None)
 
     def learners(self) -> list[str] | None:
         """Whose each row is."""
         name = self.columns.learner
-        if not name:
-            return None
-        found = []
-        for i, cell in enumerate(_plain(self._cells(name))):
-            try:
-                found.append(self.encoder.learner_of(cell))
-            except CellError as error:
-                self._refuse(name, i, error)
-                found.append("")
-        return found
+        return self._each(name, self.encoder.learner_of, "") if name else None
 
     def refuse_missing(self, X: Array, usable: NDArray[np.bool_]) -> None:
         """Raise at the first missing cell."""

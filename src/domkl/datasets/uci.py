@@ -243,11 +243,7 @@ def catalogue(data_dir: str | os.PathLike[str] | None = None) -> list[Entry]:
     >>> [entry.name for entry in catalogue()][:3]
     ['stations', 'weather', 'conductivity']
     """
-    return [_shipped(), *(_entry(name, data_dir) for name in SHAPES)]
-
-
-def _shipped() -> Entry:
-    return Entry(
+    shipped = Entry(
         "stations",
         "Temperature at three New York airports, 6 hours ahead",
         3 * 8700,
@@ -259,6 +255,7 @@ def _shipped() -> Entry:
         STATIONS,
         "shipped with domkl: load_stations()",
     )
+    return [shipped, *(_entry(name, data_dir) for name in SHAPES)]
 
 
 def _entry(name: str, data_dir: str | os.PathLike[str] | None) -> Entry:
@@ -402,16 +399,12 @@ def _air_quality(text: str, rows: int) -> Dataset:
     if ";" in text[:200]:  # UCI's CSV: the same table, rounded, with decimal commas
         text = text.replace(",", ".").replace(";", ",")
     head, *lines = _lines(text)
-    V = _numbers([[_clock(line[1]), *line[2:15]] for line in lines if line[0]])
+    # The time of day in days: "18:00:00" or "18.00.00".
+    V = _numbers([[str(int(line[1][:2]) / 24), *line[2:15]] for line in lines if line[0]])
     V = V[V[:, 1] != -200.0]
     _enough(len(V), rows, "air_quality")
     V = V[:rows]
     return Dataset("air_quality", np.delete(V, 1, axis=1), V[:, 1], ("Time", *head[3:15]), head[2])
-
-
-def _clock(cell: str) -> str:
-    """Time of day in days: '18:00:00' or '18.00.00'."""
-    return str(int(cell[:2]) / 24)
 
 
 def _wave_energy(text: str, rows: int) -> Dataset:

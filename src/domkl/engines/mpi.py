@@ -229,19 +229,15 @@ class Ghosts:
     def share(self, *values: Array) -> tuple[Array, ...]:
         """Each array with the ghosts' rows below: (own, ...) -> (own + ghosts, ...)."""
         wholes = tuple(np.empty((self.J, *v.shape[1:]), v.dtype) for v in values)
-        under_way = [r for k, whole in enumerate(wholes) for r in self._fetch(whole, k)]
-        under_way += [r for k, v in enumerate(values) for r in self._give(v, k)]
+        wanted = [(whole[b.theirs], b.rank, k) for k, whole in enumerate(wholes) for b in self.borders]
+        under_way = [self.comm.Irecv(*each) for each in wanted]
+        given = [(v.take(b.mine, axis=0), b.rank, k) for k, v in enumerate(values) for b in self.borders]
+        under_way += [self.comm.Isend(*each) for each in given]
         for whole, v in zip(wholes, values, strict=True):
             whole[: len(v)] = v
         for request in under_way:
             request.Wait()
         return wholes
-
-    def _fetch(self, whole: Array, tag: int) -> Iterator[Any]:
-        return (self.comm.Irecv(whole[b.theirs], b.rank, tag) for b in self.borders)
-
-    def _give(self, values: Array, tag: int) -> Iterator[Any]:
-        return (self.comm.Isend(values.take(b.mine, axis=0), b.rank, tag) for b in self.borders)
 
 
 def owners(comm: Any, graph: Graph) -> Index:

@@ -162,34 +162,23 @@ PAPER: dict[str, tuple[int, int | None]] = {
 
 def _nodes_and_edges(graph: Any, J: int | None) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
     if hasattr(graph, "nodes") and hasattr(graph, "edges"):
-        return _from_networkx(graph)
+        if graph.is_directed():
+            raise InputError(
+                f"the graph is directed; expected undirected links, {BOTH}; use graph.to_undirected()"
+            )
+        return list(graph.nodes), [(edge[0], edge[1]) for edge in graph.edges]
     if hasattr(graph, "toarray"):
         return _from_adjacency(graph.toarray())
-    if _is_adjacency(graph, J) or _is_matrix_of_lists(graph, J):
-        return _from_adjacency(np.asarray(graph))
-    return _from_edges(graph, J)
+    return _from_adjacency(np.asarray(graph)) if _is_adjacency(graph, J) else _from_edges(graph, J)
 
 
 def _is_adjacency(graph: Any, J: int | None) -> bool:
-    """A square array; but (2, 2) is two edges where there are not two learners."""
-    if not isinstance(graph, np.ndarray) or graph.ndim != 2 or graph.shape[0] != graph.shape[1]:
-        return False
-    return graph.shape != (2, 2) or J in (None, 2)
-
-
-def _is_matrix_of_lists(graph: Any, J: int | None) -> bool:
-    """J lists of J: no list of edges where J is not 2."""
+    """A square array, but (2, 2) is two edges where there are not two learners; or J lists of J."""
+    if isinstance(graph, np.ndarray):
+        return graph.ndim == 2 and len(set(graph.shape)) == 1 and (graph.shape != (2, 2) or J in (None, 2))
     if J in (None, 2) or not isinstance(graph, (list, tuple)) or len(graph) != J:
         return False
     return all(isinstance(row, (list, tuple, np.ndarray)) and len(row) == J for row in graph)
-
-
-def _from_networkx(graph: Any) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:
-    if graph.is_directed():
-        raise InputError(
-            f"the graph is directed; expected undirected links, {BOTH}; use graph.to_undirected()"
-        )
-    return list(graph.nodes), [(edge[0], edge[1]) for edge in graph.edges]
 
 
 def _from_adjacency(matrix: Array) -> tuple[list[Hashable], list[tuple[Hashable, Hashable]]]:

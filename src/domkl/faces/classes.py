@@ -6,7 +6,7 @@ import copy
 import os
 from collections import deque
 from collections.abc import Hashable, Sequence
-from typing import Any, Generic, NoReturn, TypeVar, cast
+from typing import Any, Generic, NoReturn, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..learner.handed import input_names, refuse_untaught, write
 from ..learning.losses import log_odds, probability
-from ..models.settings import Auto, ModelSettings, Settings
+from ..models.settings import ModelSettings, Settings
 from ..models.taught import HandedModel
 from .models import for_classes
 from .online import Single
@@ -82,7 +82,9 @@ class Classes(Generic[Label]):
 
     def handed(self, names: tuple[str, ...], classes: Sequence[Any]) -> HandedModel:
         """What it has learnt of two classes, as agents have them, without samples."""
-        if not _are_plain(classes):
+        plain = (bool, int, float, np.number, np.bool_)
+        numbers = {value for value in classes if isinstance(value, plain)}
+        if len(classes) != 2 or numbers not in ({0, 1}, {-1, 1}):
             shown = ", ".join(map(str, classes))
             raise InputError(
                 f"the model's classes are {shown}; expected 0 and 1, or -1 and 1, as agents have; "
@@ -145,9 +147,8 @@ class OneMatrix(Classes[Label]):
 
     def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
         assert self.model is not None
-        assert self.model.online is not None
-        made: HandedModel = cast(Auto, self.settings).handed_sign(self.model.online.rows, names, k)
-        return made
+        assert self.model.online is not None  # there are samples
+        return self.model.online.handed(names, k)
 
 
 class OneVsRest(Classes[Label]):
@@ -163,7 +164,8 @@ class OneVsRest(Classes[Label]):
             sign, first = self.models[0]
             self.models.append((-sign, copy.deepcopy(first)))
         if len(self.classes) != 1:
-            model, sign = Single(self.settings), _sign(label)
+            # 0 and -1 mean -1 there, as they do to a learner of a network.
+            model, sign = Single(self.settings), -1.0 if label in (0, -1) else 1.0
             model.grow(self.keys)
             for x in self.last:  # none of them was of this class
                 model.learn(np.pad(x, (0, len(self.keys) - len(x)), constant_values=np.nan), -sign)
@@ -199,16 +201,6 @@ class OneVsRest(Classes[Label]):
         online = self.models[0][1].online
         assert online is not None
         return online.handed(names)
-
-
-def _are_plain(classes: Sequence[Any]) -> bool:
-    numbers = {value for value in classes if isinstance(value, bool | int | float | np.number | np.bool_)}
-    return len(numbers) == len(classes) == 2 and numbers in ({0, 1}, {-1, 1})
-
-
-def _sign(label: Hashable) -> float:
-    """A class's target in its own model: 0 and -1 mean -1 there, as they do to a learner of a network."""
-    return -1.0 if label in (0, -1) else 1.0
 
 
 def refuse_interval(instead: str) -> NoReturn:

@@ -333,12 +333,9 @@ class DOMKL:
 
     def _try_out(self, sample: Array) -> None:
         """Refuse now what would fail later; a copy learns."""
-        y_hat = checks.finite("its prediction", np.asarray(self.predict(sample)))
-        copy.deepcopy(self).learn(sample, np.where(y_hat > 0, 1.0, -1.0) if self._classifies else y_hat)
-
-    @property
-    def _classifies(self) -> bool:
-        return self.model.loss_function.classifies
+        y_hat, classifies = np.asarray(self.predict(sample)), self.model.loss_function.classifies
+        checks.finite("its prediction", y_hat)
+        copy.deepcopy(self).learn(sample, np.where(y_hat > 0, 1.0, -1.0) if classifies else y_hat)
 
     def _for(self, x: npt.ArrayLike, targets: int | None = None) -> OnlineRows:
         """What learns; the shape of the first sample makes it, and that of its labels, where it has come."""
@@ -346,8 +343,13 @@ class DOMKL:
         m = targets or self.targets
         if learning is None or (not learning.n and learning.m != m):
             shape = np.shape(x)
-            J, d = (1, _inputs(shape)) if self.graph is None else _rows(shape)
-            graph = None if self.graph is None else as_graph(self.graph, J)
+            if len(shape) != 1 + (self.graph is not None) or 0 in shape:
+                wanted = "(d,), one sample; DOMKL(graph) takes a row a learner"
+                if self.graph is not None:
+                    wanted = "(J, d), a row for each learner; give a whole round"
+                raise InputError(f"{'xX'[self.graph is not None]} has shape {shape}; expected {wanted}")
+            d, graph = shape[-1], None if self.graph is None else as_graph(self.graph, shape[0])
+            J = 1 if graph is None else graph.J
             learning = OnlineRows(self.model, d, graph, m=m)
             self._learning, self._errors = learning, conformal.Widths(J * m, learning.d)
         return learning
@@ -362,17 +364,3 @@ def _of_network(model: ModelSettings | str | None) -> Settings:
             "use domkl.simulate(X, y, graph, model=...)"
         )
     return settings
-
-
-def _inputs(shape: tuple[int, ...]) -> int:
-    if len(shape) != 1 or not shape[0]:
-        raise InputError(
-            f"x has shape {shape}; expected (d,), one sample; DOMKL(graph) takes a row a learner"
-        )
-    return shape[0]
-
-
-def _rows(shape: tuple[int, ...]) -> tuple[int, int]:
-    if len(shape) != 2 or 0 in shape:
-        raise InputError(f"X has shape {shape}; expected (J, d), a row for each learner; give a whole round")
-    return shape[0], shape[1]

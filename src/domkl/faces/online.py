@@ -131,9 +131,9 @@ class OnlineRows:
         found: tuple[Function, Usual] = self.rows.as_function(row, target)
         return found
 
-    def handed(self, names: tuple[str, ...] = ()) -> HandedModel:
-        """One device's model with its scale fixed, without samples."""
-        made: HandedModel = self.settings.handed(self.rows, names)
+    def handed(self, names: tuple[str, ...] = (), k: int | None = None) -> HandedModel:
+        """One device's model with its scale fixed, without samples; k as of `Settings.handed`."""
+        made: HandedModel = self.settings.handed(self.rows, names, k)
         return made
 
     def state(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -77,15 +77,13 @@ class About:
         if names and not len(set(names)) == len(names) == d:
             raise ValueError(f"{d} inputs have {len(names)} names")
         columns = None if state["columns"] is None else Columns.from_table(state["columns"], "its columns")
-        if columns is not None and (_hashed(columns) > d or Encoder(columns).inputs != names):
-            raise ValueError("its columns make other inputs")
+        if columns is not None:
+            # Inputs that texts become; all others are not many more than the words that a file names.
+            texts_in = sum(columns.kinds.get(name) == "text" for name in columns.features)
+            if columns.hashed * texts_in > d or Encoder(columns).inputs != names:
+                raise ValueError("its columns make other inputs")
         scale = checks.finite("its scale", checks.floats("scale", [state["origin"], state["factor"]]))
         return cls(names, *texts, columns, *scale.tolist())
-
-
-def _hashed(columns: Columns) -> int:
-    """How many inputs texts become; all others are not many more than the words that a file names."""
-    return columns.hashed * sum(columns.kinds.get(name) == "text" for name in columns.features)
 
 
 def write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
@@ -137,11 +135,8 @@ def settings_of(state: Mapping[str, Any]) -> ModelSettings:
 
 def graph_state(graph: Graph) -> dict[str, Any]:
     """A graph's learners by name, and its links by their places."""
-    return {"names": list(map(_plain, graph.names)), "edges": np.array(graph.edges, np.int64).reshape(-1, 2)}
-
-
-def _plain(name: Hashable) -> str | int:
-    return name if type(name) in (str, int) else str(name)  # type: ignore[return-value]
+    names = [name if type(name) in (str, int) else str(name) for name in graph.names]
+    return {"names": names, "edges": np.array(graph.edges, np.int64).reshape(-1, 2)}
 
 
 def graph_of(state: Mapping[str, Any]) -> Graph:

@@ -11,7 +11,6 @@ import ast
 import copy
 import dataclasses
 import importlib
-import importlib.util
 import os
 import sys
 import time
@@ -19,12 +18,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from ..base import checks
-from ..base.errors import Error, InputError
+from ..base.errors import Error, InputError, MissingExtra
 from ..base.extras import need
 from ..base.types import Array
 from ..base.words import digits
@@ -60,10 +59,6 @@ class Contender(NamedTuple):
     scales: bool = False  # whether it scales by itself; the others get values in [0, 1]
 
 
-class Missing(Exception):
-    """Why a contender does not take part."""
-
-
 #: The second-order step keeps the past itself, so eta is a small ridge and needs no horizon.
 NEWTON = Rates(rho=0.1, eta=0.01, eta_g=0.1)
 
@@ -92,16 +87,6 @@ def _run(graph: Graph, model: ModelSettings, source: Source) -> Result:
 
 #: Rates of the paper's learner where no horizon is known, as for a single device.
 ALONE = Rates(rho=1.0, eta=4.0, eta_g=1.0)
-
-
-class LoneModel(Protocol):
-    """What the driver calls; x is (d,)."""
-
-    def predict(self, x: Array) -> float:
-        """The prediction at x."""
-
-    def learn(self, x: Array, y: float) -> None:
-        """Learn the label of x."""
 
 
 def lone_contenders(seed: int) -> list[Contender]:
@@ -136,8 +121,8 @@ def _alone(source: Source, model: ModelSettings) -> Result:
     return Result(_back(run.y_hat[0], len(split.y)), _raw(source), time.process_time() - start)
 
 
-def learn_all(source: Source, model: LoneModel) -> Result:
-    """Every sample once, in order of rounds: predict, and learn what has become known."""
+def learn_all(source: Source, model: Any) -> Result:
+    """Every sample once, in order of rounds: predict(x), and learn(x, y) of what has become known."""
     X, labels = _order(source.split.X), _order(source.split.y).tolist()
     late, y_hat = source.split.one_delay * len(source.split.y), np.empty(len(labels))
     start = time.process_time()
@@ -169,30 +154,20 @@ def _frequencies(source: Source, seed: int) -> Array:
 
 
 #: Makes a model from a function that imports modules, and a seed.
-Build: TypeAlias = Callable[[Any, int], LoneModel]
+Build: TypeAlias = Callable[[Any, int], Any]
 
 
 def peer_contenders(seed: int) -> list[Contender]:
-    """By library; one that is not installed raises `Missing` when its contender is run."""
-    return [Contender(name, "all", _peer(package, build, seed)) for name, (package, build) in PEERS.items()]
+    """By library; one that is not installed is left out when its contender is run."""
 
+    def peer(package: str, build: Build) -> Run:
+        def run(source: Source) -> Result:
+            need(package, package)
+            return learn_all(source, build(importlib.import_module, seed))
 
-def _peer(package: str, build: Build, seed: int) -> Run:
-    def run(source: Source) -> Result:
-        if not installed(package):
-            name = "scikit-learn" if package == "sklearn" else package
-            raise Missing(f'{name} is not installed; install it with: pip install "domkl[{package}]"')
-        return learn_all(source, build(importlib.import_module, seed))
+        return run
 
-    return run
-
-
-def installed(module: str) -> bool:
-    """Whether a package can be imported, without importing it."""
-    try:
-        return importlib.util.find_spec(module) is not None
-    except ValueError:  # it was forbidden, as tests do
-        return False
+    return [Contender(name, "all", peer(*made)) for name, made in PEERS.items()]
 
 
 class RiverModel:
@@ -202,14 +177,10 @@ class RiverModel:
         self.model = model
 
     def predict(self, x: Array) -> float:
-        return float(self.model.predict_one(_dictionary(x)) or 0.0)
+        return float(self.model.predict_one(dict(enumerate(x.tolist()))) or 0.0)
 
     def learn(self, x: Array, y: float) -> None:
-        self.model.learn_one(_dictionary(x), y)
-
-
-def _dictionary(x: Array) -> dict[int, float]:
-    return dict(enumerate(x.tolist()))
+        self.model.learn_one(dict(enumerate(x.tolist())), y)
 
 
 class SklearnModel:
@@ -234,12 +205,12 @@ class SklearnModel:
         return x[None] if self.sampler is None else self.sampler.transform(x[None])
 
 
-def _random_features(load: Any, seed: int) -> LoneModel:
+def _random_features(load: Any, seed: int) -> Any:
     sampler = load("sklearn.kernel_approximation").RBFSampler(n_components=100, random_state=seed)
     return SklearnModel(load("sklearn.linear_model").SGDRegressor(random_state=seed), sampler)
 
 
-def _scaled_linear(load: Any, seed: int) -> LoneModel:
+def _scaled_linear(load: Any, seed: int) -> Any:
     """Inputs and target scaled, as River's page of `TargetStandardScaler` has it.
 
     With the default optimizer it diverges: an input that hardly varied so far, such as rain, is scaled to
@@ -393,14 +364,10 @@ def _mean(rows: list[ComparisonRow]) -> ComparisonRow:
     failed = next((row for row in rows if row.mse is None), None)
     if failed is not None or len(rows) == 1:
         return failed or rows[0]
-    means: dict[str, Any] = {name: _mean_of([getattr(row, name) for row in rows]) for name in FIGURES}
+    values = {name: [getattr(row, name) for row in rows] for name in FIGURES}
+    means: dict[str, Any] = {n: None if None in each else float(np.mean(each)) for n, each in values.items()}
     spread = float(np.std([row.rmse or 0.0 for row in rows], ddof=1))
     return dataclasses.replace(rows[0], **means, rmse_spread=spread, trials=len(rows))
-
-
-def _mean_of(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if len(known) == len(values) else None
 
 
 #: What the columns of the table are.
@@ -448,8 +415,8 @@ def _row(contender: Contender, source: Source) -> ComparisonRow:
     name, sees = contender.name, contender.sees
     try:
         y_hat, sent, seconds, alone = contender.run(source)
-    except Missing as missing:
-        return ComparisonRow(name, sees, reason=str(missing))
+    except MissingExtra as missing:
+        return ComparisonRow(name, sees, reason=str(missing).replace(" and this part of domkl needs it", ""))
     except Error as error:
         return ComparisonRow(name, sees, reason=f"failed: {error}")
     mse = source.scale * float(np.mean((y_hat - source.split.y) ** 2))
@@ -476,15 +443,12 @@ def draw(rows: list[ComparisonRow], title: str, unit: str, path: Path) -> Path:
         figsize=(8, 0.8 + 0.4 * len(shown)), layout="constrained"
     )
     need("matplotlib.backends.backend_agg", "cli").FigureCanvasAgg(figure)
-    _draw(figure.subplots(), shown, title, unit)
-    figure.savefig(path, dpi=150)
-    return path
-
-
-def _draw(axes: Any, shown: list[ComparisonRow], title: str, unit: str) -> None:
+    axes = figure.subplots()
     colours = [OURS if row.name.startswith("domkl") else OTHERS for row in shown]
     bars = axes.barh([row.name for row in shown], [row.rmse for row in shown], color=colours)
     axes.bar_label(bars, fmt="%.3g", padding=3)
     axes.set_xlabel(f"root mean squared error{f', {unit}' if unit else ''}")
     axes.set_title(title)
     axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)
+    return path

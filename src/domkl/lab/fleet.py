@@ -61,7 +61,9 @@ def device_files(
     `network_name`: so that devices of the same names on one machine can be of several networks.
     """
     names = [device.name for device in devices]
-    _check_names(names)
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise InputError(f"two devices are called {name!r}; expected a name each; rename one of them")
     if graph is not None and len(names) == 1:
         raise InputError("--graph is given for one device; expected two or more; leave it out")
     linked = network(graph or ("complete" if len(names) <= FEW else "ring"), names) if names[1:] else None
@@ -101,12 +103,6 @@ def is_used(host: str, port: int) -> bool:
     return False
 
 
-def _check_names(names: Sequence[str]) -> None:
-    for i, name in enumerate(names):
-        if name in names[:i]:
-            raise InputError(f"two devices are called {name!r}; expected a name each; rename one of them")
-
-
 def _table(columns: Columns, dialect: Mapping[str, str]) -> dict[str, Any]:
     """What all devices say about columns: no more than they must."""
     table = {**columns.table(), **dialect}
@@ -144,7 +140,9 @@ def write_folder(folder: Path, texts: Mapping[str, str], password: str | None) -
     )  # of this user alone until it is whole
     try:
         if password is not None:
-            _write_secret(made / PASSWORD, password)
+            file = os.open(made / PASSWORD, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(file, "w", encoding="utf-8") as opened:
+                opened.write(f"{plain(password)}\n")
         for name, text in texts.items():
             (made / name).write_bytes(_encoded(name, text))
         for name in texts:
@@ -174,12 +172,6 @@ def refuse_used(folder: Path) -> None:
         raise InputError(
             f"{folder} is there already; expected a new folder; choose another with --folder DIR"
         )
-
-
-def _write_secret(path: Path, password: str) -> None:
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(file, "w", encoding="utf-8") as opened:
-        opened.write(f"{plain(password)}\n")
 
 
 def names_in(folder: Path) -> list[str]:
@@ -219,7 +211,9 @@ def lay_out(
 
     # Each becomes a file's name, and may come from a table: it must not lead elsewhere.
     names = [check_name(str(name), "a learner") for name in split.names]
-    places = _places(names, hosts)
+    ports = [7447] * len(names) if hosts is not None else _free_ports(len(names))
+    address = hosts or dict.fromkeys(names, "127.0.0.1")
+    places = {name: f"{address[name]}:{port}" for name, port in zip(names, ports, strict=True)}
     for j, name in enumerate(names):
         neighbours = [names[i] for i in graph.neighbours[j]]
         table = {
@@ -238,7 +232,7 @@ def lay_out(
         }
         (folder / f"{name}.toml").write_text(as_toml(table), encoding="utf-8")
         lines = _events(split.X[j].tolist(), split.y[j].tolist(), split.one_delay)
-        (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
+        (folder / f"{name}.jsonl").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return names
 
 
@@ -267,12 +261,6 @@ def _model(experiment: Experiment, T: int) -> dict[str, Any]:
     return dataclasses.replace(paper, kernels=spec, rates=rates).table
 
 
-def _places(names: Sequence[str], hosts: Mapping[str, str] | None) -> dict[str, str]:
-    if hosts is not None:
-        return {name: f"{hosts[name]}:7447" for name in names}
-    return {name: f"127.0.0.1:{port}" for name, port in zip(names, _free_ports(len(names)), strict=True)}
-
-
 def _addresses(
     transport: Settings, places: Mapping[str, str], name: str, neighbours: Iterable[str]
 ) -> dict[str, Any]:
@@ -281,16 +269,15 @@ def _addresses(
     return {"listen": [places[name]], "connect": [places[neighbour] for neighbour in neighbours]}
 
 
-def _events(X: Sequence[Any], y: Sequence[float], delay: int) -> Iterable[str]:
+def _events(X: Sequence[Any], y: Sequence[float], delay: int) -> Iterator[str]:
     """A stream as it happens: each x, and each label once it is known."""
-    if delay == 0:
-        return (json.dumps({"x": x, "y": label}) + "\n" for x, label in zip(X, y, strict=True))
-    return (line + "\n" for t in range(len(y)) for line in _delayed(X, y, t, delay))
-
-
-def _delayed(X: Sequence[Any], y: Sequence[float], t: int, delay: int) -> list[str]:
-    new = [json.dumps({"x": X[t], "id": str(t)})]
-    return new if t < delay else [*new, json.dumps({"id": str(t - delay), "y": y[t - delay]})]
+    for t, x in enumerate(X):
+        if delay == 0:
+            yield json.dumps({"x": x, "y": y[t]})
+            continue
+        yield json.dumps({"x": x, "id": str(t)})
+        if t >= delay:
+            yield json.dumps({"id": str(t - delay), "y": y[t - delay]})
 
 
 def as_toml(table: Settings, under: str = "") -> str:

@@ -262,13 +262,10 @@ def _record(line: str) -> _Record | None:
         found = json.loads(line)
         record = _Record(found["key"], found["data"], Task(*found["task"]), found["rows"])
         hash(record.task)
-        return record if all(_is_row(row) for row in record.rows) else None
+        good = all(r.keys() >= FIELDS and isinstance(r["value"], (int, float)) for r in record.rows)
+        return record if good else None
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
-
-
-def _is_row(row: dict[str, Any]) -> bool:
-    return row.keys() >= FIELDS and isinstance(row["value"], (int, float))
 
 
 def _key(experiment: Experiment) -> str:
@@ -317,20 +314,13 @@ def table_of(metric: str, dataset: str, network: int) -> str:
 
 
 def summarise(rows: Rows, networks: Sequence[int]) -> list[Figure]:
-    """Every cell of the tables, from the rows of all trials."""
+    """Every cell of the tables, from the rows of all trials; OMKL, which knows no network, once for each."""
     samples: dict[Place, list[float]] = defaultdict(list)
     for row in rows:
-        for place in _places(row, networks):
-            samples[place].append(row["value"])
+        if row["dataset"] != "regret":
+            for n in networks if row["network"] == 0 else [row["network"]]:
+                samples[row["metric"], row["dataset"], n, row["method"], row["learner"]].append(row["value"])
     return [_figure(place, values) for place, values in samples.items()]
-
-
-def _places(row: dict[str, Any], networks: Sequence[int]) -> Iterable[Place]:
-    """OMKL knows no network: the paper prints it again for each."""
-    if row["dataset"] == "regret":
-        return []
-    nets = networks if row["network"] == 0 else [row["network"]]
-    return [(row["metric"], row["dataset"], n, row["method"], row["learner"]) for n in nets]
 
 
 def _figure(place: Place, values: list[float]) -> Figure:
@@ -351,12 +341,11 @@ def _figure(place: Place, values: list[float]) -> Figure:
 def printed() -> dict[Place, float]:
     """The paper's 800 printed figures."""
     text = resources.files("domkl.lab").joinpath("paper_tables.csv").read_text(encoding="utf-8")
-    return {_place(r): float(r["printed"]) for r in csv.DictReader(text.splitlines())}
-
-
-def _place(r: dict[str, str]) -> Place:
-    learner = int(r["learner"]) if r["learner"] else None
-    return r["metric"], r["dataset"], int(r["network"]), r["method"], learner
+    found: dict[Place, float] = {}
+    for r in csv.DictReader(text.splitlines()):
+        learner = int(r["learner"]) if r["learner"] else None
+        found[r["metric"], r["dataset"], int(r["network"]), r["method"], learner] = float(r["printed"])
+    return found
 
 
 #: Trials from which claims are judged: one draw of the kernels proves nothing.
@@ -434,16 +423,14 @@ def _violation_claim(figures: list[Figure]) -> Claim:
 
 def _regret_claim(statement: str, rows: Rows, metric: str) -> Claim:
     """The exponent of the worst learner's regret over T; 0.5 is sqrt(T), 0.6 leaves room for noise."""
-    worst = [_worst(rows, metric, T) for T in LENGTHS]
-    known = [value for value in worst if value is not None]
+    worst: dict[int, float] = {}
+    for r in rows:
+        if (r["dataset"], r["metric"]) == ("regret", metric):
+            worst[r["network"]] = max(r["value"], worst.get(r["network"], -np.inf))
+    known = [worst[T] for T in LENGTHS if T in worst]
     ours = exponent(LENGTHS, known) if len(known) == len(LENGTHS) and min(known) > 0 else None
     holds = None if ours is None else ours <= 0.6
     return Claim(statement, "exponent fitted over T = 250 .. 16000", "at most 0.6", ours, holds, None)
-
-
-def _worst(rows: Rows, metric: str, T: int) -> float | None:
-    at_T = (r["value"] for r in rows if (r["dataset"], r["metric"], r["network"]) == ("regret", metric, T))
-    return max(at_T, default=None)
 
 
 def _geometric_mean(values: Iterable[float]) -> float | None:
@@ -512,23 +499,3 @@ def _cell(figure: Figure | None) -> str:
     spread = "" if figure.spread is None else f" ± {figure.spread * factor:.1g}"
     printed = "" if figure.printed is None else f" ({figure.printed * factor:.3g})"
     return f"{digits(figure.value * factor)}{spread}{printed}"
-
-
-__all__ = [
-    "DATASETS",
-    "NETWORKS",
-    "TABLES",
-    "Claim",
-    "Figure",
-    "Rows",
-    "Store",
-    "Task",
-    "digest_of",
-    "judge",
-    "perform",
-    "plan",
-    "run_all",
-    "sheet",
-    "summarise",
-    "table_of",
-]

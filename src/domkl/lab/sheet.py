@@ -176,16 +176,13 @@ _LATEX |= {"[": "{[}", "*": "{*}"}
 
 def written(sheet: Sheet, how: str) -> str:
     """A table in one of `FORMATS`."""
-    made = {"csv": _csv, "latex": _latex, "markdown": _markdown}
-    return made[checks.one_of("--format", how, FORMATS)](sheet)
+    if checks.one_of("--format", how, FORMATS) == "csv":
+        return as_csv([_heads(sheet), *sheet.rows])
+    return (_latex if how == "latex" else _markdown)(sheet)
 
 
 def _heads(sheet: Sheet) -> list[str]:
     return [head.replace("\n", ", ") for head in sheet.heads]
-
-
-def _csv(sheet: Sheet) -> str:
-    return as_csv([_heads(sheet), *sheet.rows])
 
 
 def as_csv(rows: Iterable[Iterable[Any]]) -> str:

@@ -96,28 +96,19 @@ def from_table(
 
 def suited(experiment: Experiment, source: Source) -> tuple[Experiment, Source]:
     """The experiment with a loss for classes where the target has them, which is noted."""
-    labels = () if source.columns is None else source.columns.labels
-    if not labels and source.raw and not experiment.model.loss_function.classifies:
-        return experiment, _hinted(source)
-    if not labels or experiment.model.loss_function.classifies:
+    columns, target = source.columns, source.target
+    if experiment.model.loss_function.classifies:
         return experiment, source
+    if columns is None or not columns.labels:
+        if not source.raw or not np.isin(source.split.y, (0, 1)).all():
+            return experiment, source
+        note = f"target {target!r} is 0 or 1 and learnt as a number; --loss logistic learns two classes"
+        return experiment, source._replace(notes=(*source.notes, note))
+    others = [label for label in columns.labels if label != columns.positive_label]
+    what = f"+1 is {columns.positive_label!r}, -1 is {repr(others[0]) if len(others) == 1 else 'any other'}"
     model = dataclasses.replace(experiment.model, loss="logistic")
-    note = f"target {source.target!r} has classes, so the loss is logistic: {_classes(labels, source)}"
+    note = f"target {target!r} has classes, so the loss is logistic: {what}"
     return dataclasses.replace(experiment, model=model), source._replace(notes=(*source.notes, note))
-
-
-def _hinted(source: Source) -> Source:
-    """With a note where numbers may be classes."""
-    if not np.isin(source.split.y, (0, 1)).all():
-        return source
-    note = f"target {source.target!r} is 0 or 1 and learnt as a number; --loss logistic learns two classes"
-    return source._replace(notes=(*source.notes, note))
-
-
-def _classes(labels: Sequence[str], source: Source) -> str:
-    positive = "" if source.columns is None else source.columns.positive_label
-    others = [label for label in labels if label != positive]
-    return f"+1 is {positive!r}, -1 is {repr(others[0]) if len(others) == 1 else 'any other'}"
 
 
 def unused(source: Source) -> tuple[str, ...]:
@@ -162,7 +153,10 @@ def scaled(source: Source, loss: Loss) -> Source:
     if not source.raw:
         return source
     missing = bool(np.isnan(source.split.X).any())
-    whole = dataclasses.replace(source.split, X=_filled(source.split.X)) if missing else source.split
+    whole = source.split
+    if missing:  # the mean of what came before, 0 if nothing did
+        X = np.stack([np.nan_to_num(filled(each)) for each in whole.X])
+        whole = dataclasses.replace(whole, X=X)
     split, width = whole.scaled_by_start(target=not loss.classifies)
     what = "inputs" if loss.classifies else "inputs and target"
     rounds = min(START, split.y.shape[1])
@@ -171,11 +165,6 @@ def scaled(source: Source, loss: Loss) -> Source:
     notes = (*source.notes, note, *fill)
     origin = source.origin + float(source.split.y[0, 0] - width * split.y[0, 0])
     return source._replace(split=split, scale=source.scale * width**2, notes=notes, raw=False, origin=origin)
-
-
-def _filled(X: Array) -> Array:
-    """Streams (J, T, d) with the mean of what came before in place of a missing input, 0 if nothing did."""
-    return np.stack([np.nan_to_num(filled(each)) for each in X])
 
 
 def _refuse_waste(learners: Sequence[str], rounds: int | None) -> None:
@@ -333,6 +322,7 @@ def carry_out(
     alike = model is paper or seen.split.known is not None  # the paper's learner takes one delay for all
     beside = {} if alike else {"paper": factor * learn(paper, in_range.split, graph).mse}
     T, d = seen.split.X.shape[1:]
+    inferred = (f"network {graph.note}: the paper's figure is not in its text",) if graph.note else ()
     return Outcome(
         experiment=experiment,
         dataset=source.name,
@@ -346,7 +336,7 @@ def carry_out(
         baselines={**beside, **_guesses(seen, model.loss_function)},
         unit=source.unit,
         scale=seen.scale,
-        notes=_notes(graph, in_range),
+        notes=(*inferred, *in_range.notes, *unused(in_range)),
         source=source,
         origin=seen.origin,
     )
@@ -432,9 +422,3 @@ def _categories(source: Source) -> NDArray[np.int_] | None:
         return None
     values, groups = np.unique(source.split.X[..., places].reshape(J * T, -1), axis=0, return_inverse=True)
     return groups.reshape(J, T) if len(values) <= T / FEWEST else None
-
-
-def _notes(graph: Graph, source: Source) -> tuple[str, ...]:
-    """What was inferred, divided, scaled and left out."""
-    inferred = (f"network {graph.note}: the paper's figure is not in its text",) if graph.note else ()
-    return (*inferred, *source.notes, *unused(source))

@@ -50,6 +50,8 @@ UNIT_LEAST = 0.3
 ALLOWED = 1.0
 #: A label that moves by less than this part of what is usual has not moved.
 STILL = 0.01
+#: A label may be any number.
+FINITE = float(np.finfo(float).max)
 #: What an alarm's score counts for at most, in those of the largest kept; readings after it that do not.
 GROWTH, PAUSE = 1.5, 50
 #: Part of the threshold while the last alarm is that fresh: what follows has to be odder to raise another.
@@ -142,7 +144,7 @@ class _Row(Concept):
     up: float = scalar(low=0)  # sums of errors
     down: float = scalar(low=0)
     repeats: float = scalar(low=0)  # labels in a row that did not move
-    last: float = scalar()  # the last label
+    last: float = scalar(low=-FINITE, high=FINITE)  # the last label
     step: float = scalar(low=0)  # how far labels usually move
     debt: float = scalar(low=-CREDIT, high=DEBT)  # alarms too many
     pause: float = scalar(low=0, high=PAUSE)  # readings that do not count any more

@@ -55,7 +55,8 @@ def gaussian(
     Rahimi and Recht, "Random features for large-scale kernel machines", 2007.
     Yu et al., "Orthogonal random features", 2016.
     """
-    return _dictionary(_orthogonal_normal if orthogonal else _normal, d, D, seed, sigma2)
+    draw = _orthogonal_normal if orthogonal else (lambda rng, n, k: rng.standard_normal((n, k)))
+    return _dictionary(draw, d, D, seed, sigma2)
 
 
 def laplacian(d: int, D: int = 50, seed: Seed = 0, sigma2: float | Sequence[float] | None = None) -> Array:
@@ -120,10 +121,6 @@ def _entropy(seed: Seed) -> int:
     if isinstance(seed, bytes):
         return int.from_bytes(hashlib.sha256(seed).digest(), "big")
     return checks.count("seed", seed, least=0)
-
-
-def _normal(rng: np.random.Generator, D: int, d: int) -> Array:
-    return rng.standard_normal((D, d))
 
 
 def _orthogonal_normal(rng: np.random.Generator, D: int, d: int) -> Array:

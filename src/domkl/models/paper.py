@@ -21,6 +21,7 @@ from ..exchange.graph import Graph
 from ..exchange.message import Exchange, check_within, most_parameter, within
 from ..learning import first_order, kernels, losses
 from ..learning import hedge as hedging
+from ..learning.fields import Concept, scalar
 from ..learning.first_order import State
 from ..learning.model import Around, Each, Model, Part, Watched, median
 
@@ -85,15 +86,18 @@ class Sender:
         return one
 
 
-class PaperRow(Model):
+class PaperRow(Concept, Model):
     """One device of the paper's algorithm; its numbers are those of the engine of a whole network."""
 
     J = 1
+    largest_label: float = scalar(low=0)  # of our own
+    labels: int = scalar("int64", low=0)  # how many there were
     judges = ("theta",)
     must_match = "kernels, rates, loss, step, hedge and payload"
 
     def __init__(self, settings: Paper, d: int, engine: str, dtype: Float, exchange: Exchange) -> None:
         self.V = kernels.check(settings.draw(d), dtype=dtype)
+        self.allocate()
         self.d, self.dtype, self.exchange = d, self.V.dtype.type, exchange
         self.how = settings.algorithm(0)
         self.rates, self.loss, self.hedge = self.how[:3]
@@ -104,7 +108,6 @@ class PaperRow(Model):
         self.device = self._make_device()
         self._is_new = True
         self._x: Array = np.zeros(d)  # the last input, as the device has it
-        self._largest, self._labels = 0.0, 0  # label of our own, and how many there were
         self.open: tuple[Array, Array] | None = None  # theta' before rounding, and L'
         self._backs: list[Array] = []  # to be taken out of the duals when the round is over
 
@@ -166,8 +169,8 @@ class PaperRow(Model):
                 self._refuse_sample()
         message = {"theta": within(theta, self._most)[None]}
         self.exchange.outgoing(message["theta"])  # refuses what cannot be sent, before anything has changed
-        self._x, self._labels = prediction.inside, self._labels + 1
-        self._largest = max(self._largest, abs(label))
+        self._x, self.labels = prediction.inside, self.labels + 1
+        self.largest_label = max(self.largest_label, abs(label))
         theta.flags.writeable = False  # it is our state, and the neighbours'
         self.open, self._backs = (theta, L), []
         if self.hedge != "local":
@@ -238,7 +241,7 @@ class PaperRow(Model):
 
     def _is_plausible(self, theta: Array) -> bool:
         """Features have length 1, so parameters of at most the reach cannot predict more."""
-        reach = self._largest * (REACH if self._labels >= FEW else FIRST_REACH)
+        reach = self.largest_label * (REACH if self.labels >= FEW else FIRST_REACH)
         most = reach / math.sqrt(self.V.shape[1] * 2)
         if not reach or max(float(theta.max()), -float(theta.min())) <= most:
             return True
@@ -302,13 +305,12 @@ class PaperRow(Model):
     # State
 
     def state(self) -> dict[str, Any]:
-        near = [[name, one.state()] for name, one in self.near.items()]
-        labels = {"largest": self._largest, "labels": self._labels}
-        return {"unit": self.device.unit, "near": near, **labels, "device": self.device.keep().arrays()}
+        near, device = [[name, one.state()] for name, one in self.near.items()], self.device
+        return {**super().state(), "unit": device.unit, "near": near, "device": device.keep().arrays()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         self.near, self._is_new = {name: Sender.of(one) for name, one in state["near"]}, False
-        self._largest, self._labels = state["largest"], state["labels"]
+        super().restore(state)
         self.open, self._backs = None, []
         self._resume(DeviceState.of(state["device"]), state["unit"])
 

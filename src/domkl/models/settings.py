@@ -199,8 +199,11 @@ class Settings:
         """Raise ValueError unless a state of rows can be of d inputs and, where these are given, of learners
         with so many neighbours; `restore` checks the rest."""
 
-    def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
-        """What a row has learnt, and no sample: a `models.taught.HandedModel`."""
+    def handed(self, rows: Any, names: tuple[str, ...], k: int | None = None) -> Any:
+        """What a row has learnt, and no sample: a `models.taught.HandedModel`.
+
+        Of two classes with a target each, k is the one that is 1 then, and the other -1.
+        """
         raise InputError("the model is one of your own; expected domkl.Auto or domkl.Paper to hand over")
 
     def weight_names(self) -> list[str]:
@@ -373,18 +376,16 @@ class Auto(Settings):
         is_same = not np.size(degrees) or np.array_equal(rows["consensus"]["degree"], degrees)
         checks.need(is_same, "it is of another network")
 
-    def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
+    def handed(self, rows: Any, names: tuple[str, ...], k: int | None = None) -> Any:
         from .taught import HandedAuto
 
         rows = copy.deepcopy(rows)
-        rows.drop_samples()
-        return HandedAuto(self, rows.state(), names=names)
-
-    def handed_sign(self, rows: Any, names: tuple[str, ...], k: int) -> Any:
-        """The same of two classes, of which k is 1 and the other -1."""
-        rows = copy.deepcopy(rows)
-        rows.keep_sign(k)
-        return dataclasses.replace(self, loss="logistic").handed(rows, names)
+        if k is None:
+            rows.drop_samples()
+        else:
+            rows.keep_sign(k)
+        settings = self if k is None else dataclasses.replace(self, loss="logistic")
+        return HandedAuto(settings, rows.state(), names=names)
 
     def weight_names(self) -> list[str]:
         from ..learning.auto import EXPERT_NAMES
@@ -511,7 +512,7 @@ class Paper(Settings):
         checks.need(good, f"theta has shape {form}")
         checks.need(rows["rows"].shape[-1] == d, f"it has no {d} inputs")
 
-    def handed(self, rows: Any, names: tuple[str, ...]) -> Any:
+    def handed(self, rows: Any, names: tuple[str, ...], k: int | None = None) -> Any:
         return rows.handed(names)
 
     @staticmethod

@@ -127,12 +127,12 @@ class SinglePaper(Concept, Model):
     dtype = np.float64  # that samples and predictions have
     PARTS = ("inputs", "labels")
 
-    y_mean: float = scalar(low=-checks.LARGEST, high=checks.LARGEST)
-    y_scale: float = scalar(first=1, low=checks.NARROWEST, high=checks.LARGEST)
+    y_mean: float = scalar()
+    y_scale: float = scalar(first=1, low=1e-300)
     learnt: int = scalar("int64", low=0)
     waiting: int = scalar("int64", low=0, high=WAITING - 1)  # samples learnt that are not yet in the scale
     due: int = scalar("int64", first=1, low=1, high=WAITING)
-    rows: Array = field("w d", missing=True)  # the samples that wait
+    rows: Array = field("w d", low=-np.inf, high=np.inf, missing=True)  # the samples that wait, as they came
     ys: Array = field("w")
     theta: Array = field("P K")  # these four are the device's, and written when the state is asked for
     lam: Array = field("P K")

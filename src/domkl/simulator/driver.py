@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -321,7 +322,7 @@ def open_stream(
         first = next(blocks, None)
         if first is None:
             raise InputError("X holds no block; expected blocks of rounds; give at least one")
-        return _again(first, blocks), (first[0].shape[0], 0, first[0].shape[2]), first[1].shape[2:]
+        return chain([first], blocks), (first[0].shape[0], 0, first[0].shape[2]), first[1].shape[2:]
     whole, labels = checks.floats("X", cast(Array, X), dtype), checks.floats("y", y, dtype)
     _check_shapes(whole, labels)
     if delay >= whole.shape[1]:
@@ -337,11 +338,6 @@ def _checked(blocks: Iterator[Block], dtype: Float) -> Iterator[Block]:
         X, y = checks.floats("X", pair[0], dtype), checks.floats("y", pair[1], dtype)
         _check_shapes(X, y)
         yield X, y
-
-
-def _again(first: Block, rest: Iterator[Block]) -> Iterator[Block]:
-    yield first
-    yield from rest
 
 
 def _check_shapes(X: Array, y: Array) -> None:

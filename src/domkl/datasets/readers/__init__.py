@@ -81,7 +81,8 @@ def read_csv(name: str, text: str, columns: Columns, max_rows: int | None = None
     _, head = next(rows, (0, []))
     spent.row(len(head))
     if not any(head):
-        return _empty(name)
+        problem = ("the file is empty", "expected a line with column names and rows below")
+        return Raw(name, {}, [], problems=(problem,), format="CSV")
     names, notes = _names(head)
     faults, body = Faults(), []
     for line, row in islice(rows, max_rows):
@@ -89,7 +90,11 @@ def read_csv(name: str, text: str, columns: Columns, max_rows: int | None = None
         if len(row) == len(names):
             body.append((line, row))
         else:
-            faults.note("", "wrong length", f"line {line}", _length(row, len(names)), _LENGTH_REMEDY)
+            reason = f"{len(row)} fields, expected {len(names)} as in the header"
+            if row == [_BROKEN]:
+                reason = f"a cell has more than {LONGEST} characters or the line is no text"
+            remedy = "correct the line (text with a separator in it needs quotes)"
+            faults.note("", "wrong length", f"line {line}", reason, remedy)
     cells = zip(*(row for _, row in body), strict=True) if body else [()] * len(names)
     return Raw(
         name,
@@ -101,20 +106,6 @@ def read_csv(name: str, text: str, columns: Columns, max_rows: int | None = None
         format=f"CSV, separator {NAMES.get(mark, repr(mark))}",
         found={"separator": mark},
     )
-
-
-_LENGTH_REMEDY = "correct the line (text with a separator in it needs quotes)"
-
-
-def _length(row: Sequence[str], expected: int) -> str:
-    if row == [_BROKEN]:
-        return f"a cell has more than {LONGEST} characters or the line is no text"
-    return f"{len(row)} fields, expected {expected} as in the header"
-
-
-def _empty(name: str) -> Raw:
-    problem = ("the file is empty", "expected a line with column names and rows below")
-    return Raw(name, {}, [], problems=(problem,), format="CSV")
 
 
 def _names(head: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -268,7 +259,10 @@ def _records(whole: Any, path: str) -> tuple[Any, str]:
     """What is at a path; without one, the list of objects nearest to the top."""
     if path:
         for part in path.split("."):
-            whole = _inside(whole, part)
+            if isinstance(whole, list):
+                whole = whole[int(part)] if part.isdigit() and int(part) < len(whole) else None
+            else:
+                whole = whole.get(part) if isinstance(whole, dict) else None
         return whole, path
     place: list[str] = []
     while isinstance(whole, dict) and not _is_columns(whole):
@@ -278,14 +272,6 @@ def _records(whole: Any, path: str) -> tuple[Any, str]:
         place.append(str(inner[0] if inner else next(iter(whole))))
         whole = whole[place[-1]]
     return whole, ".".join(place)
-
-
-def _inside(value: Any, part: str) -> Any:
-    if isinstance(value, dict):
-        return value.get(part)
-    if isinstance(value, list) and part.isdigit() and int(part) < len(value):
-        return value[int(part)]
-    return None
 
 
 def _holds_rows(value: Any) -> bool:
@@ -408,15 +394,12 @@ def _arrow(name: str, table: Any, max_rows: int | None, what: str) -> Raw:
     names = dict.fromkeys(cut.column_names)
     if len(names) < len(cut.column_names):
         raise DataError(f"{name}: two columns have one name; give every column its own")
-    found = {each: _arrow_cells(cut.column(each)) for each in names}
+    types, found = need("pyarrow", "parquet").types, {}
+    for each in names:  # numbers as an array, where nothing is missing; anything else as Python objects
+        column = cut.column(each)
+        is_number = types.is_integer(column.type) or types.is_floating(column.type)
+        found[each] = column.to_numpy() if is_number and not column.null_count else _objects(column)
     return Raw(name, found, range(1, cut.num_rows + 1), "row", format=what)
-
-
-def _arrow_cells(column: Any) -> Sequence[Any]:
-    """Numbers as an array, where nothing is missing; anything else as Python objects."""
-    types = need("pyarrow", "parquet").types
-    is_number = types.is_integer(column.type) or types.is_floating(column.type)
-    return column.to_numpy() if is_number and not column.null_count else _objects(column)
 
 
 def _objects(column: Any) -> Sequence[Any]:
@@ -460,7 +443,9 @@ def _read(source: Any, columns: Columns, query: str, max_rows: int | None) -> Ra
         return flattened(queries.read(source, query, max_rows), columns)
     _no_query(query)
     if source == "-":
-        return _bytes(STDIN, _stdin(), "", columns, max_rows)
+        if sys.stdin is None or sys.stdin.isatty():
+            raise InputError("standard input is a terminal; expected rows from a pipe or file; add < FILE")
+        return _bytes(STDIN, Spent(STDIN).whole(sys.stdin.buffer), "", columns, max_rows)
     path = Path(source)
     suffixes = [end.lower() for end in path.suffixes if end.lower() != ".gz"]
     return _bytes(str(path), read_bytes(path), suffixes[-1] if suffixes else "", columns, max_rows)
@@ -485,16 +470,13 @@ def _no_query(query: str) -> None:
         )
 
 
-def _stdin() -> bytes:
-    if sys.stdin is None or sys.stdin.isatty():
-        raise InputError("standard input is a terminal; expected rows from a pipe or file; add < FILE")
-    return Spent(STDIN).whole(sys.stdin.buffer)
-
-
 def _bytes(name: str, data: bytes, end: str, columns: Columns, max_rows: int | None) -> Raw:
     """A file's content, which says more than its name."""
     if data[:2] == GZIP:
-        data = _unzipped(name, data)
+        try:
+            data = unzipped(data)
+        except (OSError, EOFError, zlib.error) as error:
+            raise DataError(f"{name}: not a whole gzip file ({error}); get it again") from None
     if data[:4] == b"PAR1" or end == ".parquet":
         return flattened(parquet(name, data, max_rows), columns)
     if data[:4] == b"PK\x03\x04" or end == ".xlsx":
@@ -505,13 +487,6 @@ def _bytes(name: str, data: bytes, end: str, columns: Columns, max_rows: int | N
     is_json = end in JSON or (end not in (".csv", ".tsv") and text.lstrip()[:1] in ("{", "["))
     raw = (read_json if is_json else read_csv)(name, text, columns, max_rows)
     return raw if not notes else Raw(**{**vars(raw), "notes": (*notes, *raw.notes)})
-
-
-def _unzipped(name: str, data: bytes) -> bytes:
-    try:
-        return unzipped(data)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{name}: not a whole gzip file ({error}); get it again") from None
 
 
 def _decoded(name: str, data: bytes) -> tuple[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ import re
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,8 @@ LONGEST, STEPS = 2**20, 100_000
 #: A server that vanishes while it is asked is given up after a minute; by default, after two hours.
 KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3}
 POSTGRES = ("postgresql://", "postgres://")
+SQLITE_TABLES = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
+POSTGRES_TABLES = "select table_name from information_schema.tables where table_schema = current_schema()"
 #: Other spellings of an address, which may hold a password, too: no file is called so.
 _ADDRESS = re.compile(r"postgres\w*[+:]|\w[\w+.-]+://", re.IGNORECASE)
 
@@ -90,11 +92,11 @@ def read(source: str, query: str, max_rows: int | None = None) -> Raw:
         path = Path(file_of(source))
         spent = Spent(path.name, clock=time.monotonic)
         with _sqlite(path, spent) as connection:
-            query = query or _only(path.name, _sqlite_tables(connection))
+            query = query or _only(path.name, connection, SQLITE_TABLES)
             return _rows(spent, connection.cursor(), query, max_rows)
     name = name_of(source)
     with _postgres(source, name) as connection:
-        query = query or _only(name, _postgres_tables(connection))
+        query = query or _only(name, connection, POSTGRES_TABLES)
         try:
             return _selected(name, connection, query, max_rows)
         except need("psycopg", "postgres").DataError as error:
@@ -118,7 +120,8 @@ def _take_times_as_text(connection: Any) -> None:
         connection.adapters.register_loader(kind, text)
 
 
-def _only(name: str, tables: Sequence[str]) -> str:
+def _only(name: str, connection: Any, query: str) -> str:
+    tables = [str(row[0]) for row in connection.execute(query)]
     if len(tables) == 1:
         quoted = tables[0].replace('"', '""')
         return f'select * from "{quoted}"'
@@ -176,11 +179,6 @@ def _no_other_file(action: int, *about: str | None) -> int:
     return sqlite3.SQLITE_DENY if action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
-def _sqlite_tables(connection: Any) -> list[str]:
-    query = "select name from sqlite_master where type in ('table', 'view') and name not like 'sqlite_%'"
-    return [row[0] for row in connection.execute(query)]
-
-
 @contextlib.contextmanager
 def _postgres(address: str, name: str) -> Iterator[Any]:
     psycopg = need("psycopg", "postgres")
@@ -199,11 +197,6 @@ def _postgres(address: str, name: str) -> Iterator[Any]:
     except (psycopg.Error, UnicodeError) as error:
         fact = _line(error)
         raise DataError(f"{name}: {fact}; expected a PostgreSQL server and a select; fix them") from None
-
-
-def _postgres_tables(connection: Any) -> list[str]:
-    query = "select table_name from information_schema.tables where table_schema = current_schema()"
-    return [row[0] for row in connection.execute(query)]
 
 
 def _line(error: Exception) -> str:

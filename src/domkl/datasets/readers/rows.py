@@ -103,14 +103,11 @@ def from_rows(
 def flattened(raw: Raw, columns: Columns) -> Raw:
     """The same with objects and lists in cells as columns of their own."""
     found = raw.columns
-    if not any(isinstance(cell, (dict, list)) for cells in found.values() for cell in _as_objects(cells)):
+    lists = [cells for cells in found.values() if not isinstance(cells, np.ndarray)]
+    if not any(isinstance(cell, (dict, list)) for cells in lists for cell in cells):
         return raw
     rows = [dict(zip(found, row, strict=True)) for row in zip(*map(list, found.values()), strict=True)]
     return from_rows(raw.name, rows, columns, raw.lines, raw.unit, faults=raw.faults, format=raw.format)
-
-
-def _as_objects(cells: Sequence[Any]) -> Sequence[Any]:
-    return () if isinstance(cells, np.ndarray) else cells
 
 
 def without(raw: Raw, na: Sequence[str]) -> Raw:
@@ -118,14 +115,11 @@ def without(raw: Raw, na: Sequence[str]) -> Raw:
     numbers = [float(word) for word in na if is_number(word)]
     if not numbers:
         return raw
-    columns = {name: _blanked(cells, numbers) for name, cells in raw.columns.items()}
+    columns = {
+        name: np.where(np.isin(cells, numbers), np.nan, cells) if isinstance(cells, np.ndarray) else cells
+        for name, cells in raw.columns.items()
+    }
     return dataclasses.replace(raw, columns=columns)
-
-
-def _blanked(cells: Sequence[Any], numbers: Sequence[float]) -> Sequence[Any]:
-    if not isinstance(cells, np.ndarray):
-        return cells
-    return np.where(np.isin(cells, numbers), np.nan, cells)
 
 
 def quickened(columns: Mapping[str, Sequence[Any]]) -> dict[str, Sequence[Any]]:

@@ -9,7 +9,8 @@ namespace domkl {
 #if defined(DOMKL_X86)
 namespace {
 
-// The processor is asked directly: __builtin_cpu_supports needs a part of libgcc that zig's linker does not have.
+// The processor is asked directly: __builtin_cpu_supports needs a part of libgcc that zig's linker does not
+// have.
 bool has(unsigned leaf, unsigned& b, unsigned& c) {
     unsigned a = 0, d = 0;
     return __get_cpuid_count(leaf, 0, &a, &b, &c, &d) != 0;

@@ -283,11 +283,11 @@ def squared_unit(facts: Document) -> str:
     return f"{facts['unit']}²" if facts["unit"] else ""
 
 
-def top_kernels(learner: Document, most: int) -> list[tuple[str, str]]:
+def top_words(learner: Document, most: int) -> str:
     """σ² and weight of the kernels with most weight."""
     top = learner["top_kernels"][:most]
     named = [k for i, k in enumerate(top) if i == 0 or (k["weight"] or 0) >= WORTH_NAMING]
-    return [(number(k["sigma2"]), percent(k["weight"])) for k in named]
+    return " · ".join(f"σ²={number(k['sigma2'])} {percent(k['weight'])}" for k in named)
 
 
 def kernel_rows(facts: Document) -> list[KernelRow]:
@@ -426,22 +426,18 @@ def settings_words(facts: Document) -> dict[str, str]:
     """What was run: the experiment, and every setting of the model by its name in files."""
     known = {name: facts[name] for name in ("kernels", "loss", "reg") if facts[name]}
     model, used, sent = {**facts["model"], **known}, facts["rates"], facts["sent"]
+    links = [f"{a} – {b}" for a, b in facts["graph"]["edges"]]
+    listed = ": " + ", ".join(links) if 0 < len(links) <= MOST_LINKS else ""
     return {
         "Experiment": facts["experiment"],
         "Data": f"{facts['dataset']}, {plural(facts['rounds'], 'round')} for each learner",
         "Delay": f"{plural(facts['delay'], 'round')} until a label is known" if facts["delay"] else "none",
-        "Network": _network_words(facts["graph"]),
+        "Network": f"{facts['graph']['name']}, {plural(len(links), 'link')}{listed}",
         "Model": model.pop("kind"),
         **{name.capitalize(): _value(value) for name, value in model.items()},
         **({"Rates used": _value(used)} if used else {}),
         **({"Sent": f"{number(sent)} values to each neighbour in a round, on average"} if sent else {}),
     }
-
-
-def _network_words(graph: Document) -> str:
-    links = [f"{a} – {b}" for a, b in graph["edges"]]
-    listed = ": " + ", ".join(links) if 0 < len(links) <= MOST_LINKS else ""
-    return f"{graph['name']}, {plural(len(links), 'link')}{listed}"
 
 
 def _value(value: Any) -> str:
@@ -461,8 +457,11 @@ def glossary(facts: Document) -> dict[str, str]:
     alone = {"alone": ALONE_WORDS} if has_neighbours(facts) else {}
     methods = ["OMKL", *(["best kernel"] if has_kernels(facts) else [])]
     shown = [name for name in (*methods, *facts["network"]["baselines"]) if name in METHODS]
-    sigma2 = {"σ²": _sigma2(facts["kernels"])} if has_kernels(facts) else {}
     others = {name: METHODS[name] for name in shown}
+    width = "kernel width: small follows fine detail, large only broad trends"
+    frequency = "kernel frequency: large follows fine detail, small broad trends"
+    reads = has_kernels(facts) and facts["kernels"]["read_as"] == "frequency"
+    sigma2 = {"σ²": frequency if reads else width} if has_kernels(facts) else {}
     return {**_measures(facts), kind: METHODS[kind], **alone, **others, **sigma2}
 
 
@@ -480,9 +479,3 @@ def _measures(facts: Document) -> dict[str, str]:
     if has_neighbours(facts):
         found["CV"] = "consensus violation: mean squared difference to neighbours' predictions"
     return found
-
-
-def _sigma2(kernels: Document) -> str:
-    if kernels["read_as"] == "frequency":
-        return "kernel frequency: large follows fine detail, small broad trends"
-    return "kernel width: small follows fine detail, large only broad trends"

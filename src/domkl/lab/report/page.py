@@ -17,8 +17,7 @@ from ...base.words import number, percent, plural, with_unit
 from ...faces.saved import About
 from ...learner import files as disk
 from ...learning import explain
-from ...learning.auto import explain as learnt
-from ...learning.explain import Contributions
+from ...learning.explain import Contributions, Function, Usual
 from ..trial import COVERAGE, Outcome
 from . import facts as told
 from .facts import Document, document, names_of
@@ -50,13 +49,12 @@ class Inputs(NamedTuple):
 
 def inputs(outcome: Outcome) -> Inputs | None:
     """None where the model cannot tell, or has learnt nothing: only `Auto` can."""
-    final = outcome.run.final
-    if final is None or not final.rows.is_scaled:
+    final, source, J = outcome.run.final, outcome.source, outcome.graph.J
+    asked = [] if final is None else [final.rows.as_function(j) for j in range(min(J, ASKED))]
+    models: list[tuple[Function, Usual]] = [model for model in asked if model is not None]
+    if not models:
         return None
-    rows, source = final.rows, outcome.source
     names, groups = About(source.inputs, columns=source.columns).groups(outcome.split.X.shape[-1])
-    asked = range(min(rows.J, ASKED))
-    models = [(learnt.function(rows, j), learnt.usual(rows, j)) for j in asked]
     found = [explain.effects(*model, names, groups) for model in models]
     effect = math.sqrt(outcome.scale) * np.mean([each.effect for each in found], 0)
     part, trend = (np.mean([getattr(each, key) for each in found], 0) for key in ("part", "trend"))
@@ -70,12 +68,12 @@ def inputs(outcome: Outcome) -> Inputs | None:
             percent(float(part[i])),
             number(float(effect[i])),
             explain.direction(float(trend[i])),
-            _signed(math.sqrt(outcome.scale) * float(added[i])),
+            f"{'+' if added[i] >= 0 else '-'}{number(math.sqrt(outcome.scale) * float(abs(added[i])))}",
             float(part[i]) / longest,
         )
         for i in np.argsort(-part, kind="stable")[:MOST]
     ]
-    return Inputs(_caption(len(asked), rows.J, len(names)), _last(outcome, last), outcome.unit, table)
+    return Inputs(_caption(len(models), J, len(names)), _last(outcome, last), outcome.unit, table)
 
 
 def _caption(asked: int, J: int, n: int) -> str:
@@ -97,10 +95,6 @@ def _last(outcome: Outcome, last: Contributions) -> str:
         f"Last reading: what each input adds when {who}, as taught by the end, predicts {y_hat} for it; "
         f"{base} is the average."
     )
-
-
-def _signed(value: float) -> str:
-    return f"{'+' if value >= 0 else '-'}{number(abs(value))}"
 
 
 #: Of every table of errors.
@@ -174,8 +168,12 @@ def write(outcome: Outcome, directory: str | Path) -> list[Path]:
     try:
         directory.mkdir(parents=True, exist_ok=True)
         drawn = pictures(outcome)
-        files = {"index.html": render(outcome, document(outcome), drawn).encode(), **_figure_files(drawn)}
-        return [_replace(directory / name, content) for name, content in files.items()]
+        files = {"index.html": render(outcome, document(outcome), drawn).encode()}
+        for picture in drawn:
+            files |= {f"{picture.name}.svg": picture.svg.encode(), f"{picture.name}.png": picture.png}
+        for name, content in files.items():  # under its name only once it is whole
+            disk.replace(directory / name, content, sync=False, is_private=False)
+        return [directory / name for name in files]
     except OSError as error:
         raise InputError(
             f"the report cannot be written to {directory}: {error.strerror or error}; "
@@ -197,7 +195,7 @@ def render(outcome: Outcome, facts: Document, drawn: list[Picture]) -> str:
         verdict=told.verdict(facts),
         table={"title": "Learners", "about": about, "rows": "learner", "mean": True},
         columns=columns,
-        learners=[{"name": one["name"], "top": _top(one)} for one in facts["learners"]],
+        learners=[{"name": one["name"], "top": told.top_words(one, 3)} for one in facts["learners"]],
         kernels=told.kernel_rows(facts),
         squared_unit=told.squared_unit(facts),
         inputs=inputs(outcome),
@@ -216,18 +214,3 @@ def filled(chart: str, **parts: Any) -> str:
     page = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined).from_string(source)
     text: str = page.render(chart=chart, uplot=script, uplot_style=style, **parts)
     return text
-
-
-def _top(learner: Document) -> str:
-    return ", ".join(f"{sigma2}: {weight}" for sigma2, weight in told.top_kernels(learner, 3))
-
-
-def _figure_files(drawn: list[Picture]) -> dict[str, bytes]:
-    svg = {f"{picture.name}.svg": picture.svg.encode() for picture in drawn}
-    return {**svg, **{f"{picture.name}.png": picture.png for picture in drawn}}
-
-
-def _replace(path: Path, content: bytes) -> Path:
-    """Under its name only once it is whole, so that no reader finds half a file."""
-    disk.replace(path, content, sync=False, is_private=False)
-    return path

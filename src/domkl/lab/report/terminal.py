@@ -32,8 +32,8 @@ def summary(outcome: Outcome) -> Any:
         "",
         _Learners(facts),
         *(["", _kernels(facts)] if told.has_kernels(facts) else []),
-        *_notes(facts),
-        *_verdict(facts),
+        *(["", *(text(f"Note: {note}.") for note in facts["notes"])] if facts["notes"] else []),
+        *(["", text(words, "bold")] if (words := told.verdict(facts)) else []),
     )
 
 
@@ -61,10 +61,11 @@ def _learners_with(facts: Document, kernels: int) -> Sheet:
     mse = f"MSE, {unit}" if unit else "MSE"
     title = f"Mean squared error ({mse}): “{columns[0].head}” and others on the same samples"
     places: list[int | str | None] = [*_shown(facts), *(["mean"] if len(facts["learners"]) > 1 else [])]
+    heads = [f"{column.head}\n{column.unit}".strip() for column in columns]
     last = len(columns) + 1 if kernels else len(columns)
     return Sheet(
         title,
-        ("learner", *map(_head, columns), *(["top kernels"] if kernels else [])),
+        ("learner", *heads, *(["top kernels"] if kernels else [])),
         [_row(facts, columns, place, kernels) for place in places],
         frozenset({0, len(columns) + 1} if kernels else {0}),
         frozenset(
@@ -77,10 +78,6 @@ def _learners_with(facts: Document, kernels: int) -> Sheet:
     )
 
 
-def _head(column: Column) -> str:
-    return f"{column.head}\n{column.unit}" if column.unit else column.head
-
-
 def _row(facts: Document, columns: list[Column], at: int | str | None, kernels: int) -> list[str]:
     more = [""] if kernels else []
     if at is None:
@@ -88,8 +85,8 @@ def _row(facts: Document, columns: list[Column], at: int | str | None, kernels: 
     if isinstance(at, str):
         return [at, *(column.mean for column in columns), *more]
     learner = facts["learners"][at]
-    top = " · ".join(f"σ²={s} {weight}" for s, weight in told.top_kernels(learner, kernels))
-    return [learner["name"], *(column.cells[at] for column in columns), *([top] if kernels else [])]
+    top = [told.top_words(learner, kernels)] if kernels else []
+    return [learner["name"], *(column.cells[at] for column in columns), *top]
 
 
 def _shown(facts: Document) -> list[int | None]:
@@ -119,12 +116,3 @@ def _bar(share: float) -> str:
     """A bar of up to BAR characters, exact to an eighth of one; never empty."""
     full, part = divmod(max(1, round(share * BAR * 8)), 8)
     return "█" * full + (EIGHTHS[part] if part else "")
-
-
-def _notes(facts: Document) -> list[Any]:
-    return ["", *(text(f"Note: {note}.") for note in facts["notes"])] if facts["notes"] else []
-
-
-def _verdict(facts: Document) -> list[Any]:
-    words = told.verdict(facts)
-    return ["", text(words, "bold")] if words else []
