@@ -229,8 +229,8 @@ def test_text_and_labels_that_are_no_numbers_are_refused_in_one_line():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ("forest", "model is 'forest'; expected one of auto, paper"),
-        (Auto, r"expected .*domkl.Auto\(\.\.\.\)"),
+        ("autos", "model is 'autos'; expected one of auto, paper"),
+        (Auto, r'expected "auto", "paper", domkl.Auto'),
         (Paper(kernels=kernels.gaussian(2, 3)), r"given as an array.*write KernelSpec"),
         (Paper(kernels=KernelSpec("cauchy")), "family is 'cauchy'; expected 'gaussian'"),
         (Paper(kernels=KernelSpec(sigma2=())), r"sigma2 is \(\)"),

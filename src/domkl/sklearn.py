@@ -23,7 +23,7 @@ from .faces.classes import classifier, hand_over, refuse_interval
 from .faces.online import Single
 from .learning.conformal import Misses
 from .learning.explain import Contributions
-from .models.settings import ModelSettings, Settings
+from .models.settings import ModelSettings, Settings, as_settings
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -50,12 +50,13 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     encoder_: Encoder | None  # of a frame with words or times
 
     def __init__(self, model: ModelSettings | None = None, *, passes: int | None = None) -> None:
-        self.model, self.passes = model, passes
+        self.model: Any = model
+        self.passes = passes
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters, those of the model as model__size and so on."""
-        settings = models.settings_of(self.model)
-        inner = settings.get_params() if deep and isinstance(settings, Settings) else {}
+        is_known = self.model is None or isinstance(self.model, Settings)
+        inner = as_settings(self.model).get_params() if deep and is_known else {}
         return {**super().get_params(False), **{f"model__{name}": value for name, value in inner.items()}}
 
     def set_params(self, **params: Any) -> Any:
@@ -63,7 +64,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         inner = {name[7:]: params.pop(name) for name in [*params] if name.startswith("model__")}
         super().set_params(**params)
         if inner:
-            self.model = models.settings_of(self.model).set_params(**inner)
+            self.model = as_settings(self.model).set_params(**inner)
         return self
 
     def __sklearn_tags__(self) -> Any:

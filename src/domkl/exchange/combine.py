@@ -113,10 +113,8 @@ class Neighbours:
     @staticmethod
     def stepped(pull: Pull, received: Array, weights: Array) -> Pull:
         """The same at one receiver, whose duals move with other weights (E,), 0 where they do not."""
-        moved = sum(
-            (_shaped(w, one) * one for w, one in zip(weights, received, strict=True)), 0 * received[0]
-        )
-        return pull._replace(moved=moved[None], moving=weights.sum()[None])
+        moved = (_shaped(weights, received) * received).sum(0, keepdims=True)
+        return pull._replace(moved=moved, moving=weights.sum(keepdims=True))
 
     def sums(self, received: Array) -> Array:
         """Weighted sums over neighbours. (E, ...) -> (J, ...)"""

@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Hashable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -28,11 +27,6 @@ def check(model: ModelSettings | str | None) -> Settings:
     settings = as_settings(model)
     settings.check_single()
     return settings
-
-
-def settings_of(model: ModelSettings | None) -> Any:
-    """Settings as given, `Auto()` for None."""
-    return as_settings(None) if model is None else model
 
 
 def for_numbers(model: ModelSettings | None, several: bool = False) -> Settings:

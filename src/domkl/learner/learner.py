@@ -591,7 +591,7 @@ class Learner:
             return incoming, [None] * len(moves)
         weights = np.ones(len(moves))
         if theta.rule == "pull":
-            # Those of the degrees in this round's two messages: at both ends the same, whatever was lost before.
+            # By the degrees in the two messages of this round: the same at both ends, whatever was lost.
             weights = np.array(
                 [
                     1 / max(1, min(own.degree, arrived[name].degree)) if moving else 0.0
