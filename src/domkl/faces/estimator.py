@@ -271,9 +271,9 @@ class DOMKL:
             self._learning = OnlineRows(self.model, d)
         else:
             self._learning.grow(range(self._learning.d, checks.count("d", d, least=self._learning.d)))
-        before = self._errors.plain
+        before = self._errors.state()
         self._errors = conformal.Widths(self.targets, d)
-        self._errors.plain.restore(before.state())
+        self._errors.plain.restore(before["plain"])
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
         """Write what one device has learnt, and no sample, to a file with which `domkl agent`s can begin."""

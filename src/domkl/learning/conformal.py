@@ -9,6 +9,7 @@ they are at such inputs, so that bounds are narrow where little is unknown.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +83,8 @@ class Widths(Concept):
     PARTS = ("logs", "plain", "scaled")
     #: Columns besides the inputs; errors before scales are compared; more inputs than that are not looked at.
     COLUMNS, EARLY, MOST = 3, 12, 64
+    #: Errors that wait to be learnt; older ones would count less than 2 %.
+    NOTED = 2000
 
     usual: Array = field("d")
     spread: Array = field("d", low=0.0)
@@ -96,19 +99,38 @@ class Widths(Concept):
         self.allocate(R=R, d=d if d <= self.MOST else 0)
         self.logs = Ridges(R, self.COLUMNS + len(self.usual), fade=500.0)
         self.plain, self.scaled = Errors(R), Errors(R)
+        self._noted: deque[tuple[Array, Array, npt.ArrayLike]] = deque(maxlen=self.NOTED)
 
     def at(self, x: Array, y_hat: Array, coverage: float) -> Array:
         """Half-widths around predictions (R,) at inputs (R, d); infinite where few errors are known."""
-        own = self._scales(self._columns(x, y_hat))[:, 1]
+        self._learn_noted()
         by_input = self.score[:, 1] < self.score[:, 0]
-        return np.where(by_input, self.scaled.width(coverage) * own, self.plain.width(coverage))
+        if not by_input.any():
+            return self.plain.width(coverage)
+        own = self._scales(self._columns(x, y_hat))[:, 1] * self.scaled.width(coverage)
+        return own if by_input.all() else np.where(by_input, own, self.plain.width(coverage))
 
     def typical(self, coverage: float) -> Array:
         """Half-widths that hold whatever the inputs are. (R,)"""
+        self._learn_noted()
         return self.plain.width(coverage)
 
     def note(self, x: Array, y_hat: Array, miss: npt.ArrayLike) -> None:
-        """The error of one prediction of each stream (R,), NaN where it is not known."""
+        """The error of one prediction of each stream (R,), NaN where it is not known.
+
+        It is learnt when somebody asks for a width: of errors in between, the last `NOTED` are.
+        """
+        self._noted.append((x, y_hat, miss))
+
+    def state(self) -> dict[str, Any]:
+        self._learn_noted()
+        return super().state()
+
+    def _learn_noted(self) -> None:
+        while self._noted:
+            self._learn(*self._noted.popleft())
+
+    def _learn(self, x: Array, y_hat: Array, miss: npt.ArrayLike) -> None:
         errors, columns = np.abs(np.asarray(miss, np.float64)), self._columns(x, y_hat)
         scales = self._scales(columns)
         known = np.isfinite(errors) & (self.n > 1) & (self.whole > 0)
