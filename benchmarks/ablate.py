@@ -34,7 +34,6 @@ from judge import case, names, score
 
 import domkl
 from domkl.learning.auto import model
-from domkl.learning.auto.consensus import Consensus
 from domkl.learning.auto.echo import Echo
 from domkl.learning.auto.features import Features
 from domkl.learning.auto.guard import Guard
@@ -159,7 +158,6 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "ranges": lambda: without_map(0),
     "ranks": lambda: without_map(1),
     "linear": lambda: always(Features, "linear", 0),
-    "pairs": lambda: always(Recent, "pairs", None),
     "label guard": lambda: [
         *always(Guard, "near", 1e300),
         (Guard, "recheck", no_recheck),
@@ -173,7 +171,6 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "leave-one-out": lambda: [(Trust, "renew", lambda self, row, Z, y, own: self.reset(row))],
     "forgotten errors": lambda: [(AutoRows, "_forget_errors", lambda self, j: None)],
     "favour": lambda: [(Mixer, "favour", lambda self, row, expert: None)],
-    "steps": lambda: always(Consensus, "steps", 0),
     "early scales": lambda: scales_only_at(64, 512),
     "half of the early scales": lambda: scales_only_at(1, 8, 64, 512),
     "replay": lambda: replay(64),

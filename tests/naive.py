@@ -511,7 +511,7 @@ class AutoDevice:
         return z, self.terms(deviations)
 
     def terms(self, deviations):
-        """Legendre polynomials of single inputs and of pairs; `group` says whose coefficients they have."""
+        """Legendre polynomials of single inputs; `group` says whose coefficients they have."""
         d, most = self.d, max(2, int(1 / 7 * self.size))
         degree, single = min(max((most - 1) // (2 * d), 1), 4), min(d, most - 1)
         v = (deviations / 2) / np.sqrt(1 + (deviations / 2) ** 2)
@@ -519,10 +519,6 @@ class AutoDevice:
         b, group = [1.0], ["constant"]
         for n in range(1, degree + 1):
             b, group = [*b, *P[n][:single]], [*group, *range(single)]
-        pairs = [(i, j) for i in range(d) for j in range(i)]
-        if pairs and degree > 1 and len(b) + 4 * len(pairs) <= most:
-            for m, n in ((1, 1), (1, 2), (2, 1), (2, 2)):
-                b, group = [*b, *(P[m][i] * P[n][j] for i, j in pairs)], [*group, *pairs]
         self.group = np.array([str(one) for one in group])
         return np.array(b)
 
@@ -756,11 +752,8 @@ class AutoDevice:
         samples, h = self.again(n), self.how_much()
         self.samples = [(z, y, h) for z, _, y in samples]
         Q, M = self.sums()
-        alone = v = Q @ M
-        for _ in range(8):
-            v = Q @ (M + self.RHO * self.weight * v)
-        self.theta = self.own = self.near = v
-        self.side = self.RHO * self.weight * v
+        self.theta = self.own = self.near = alone = Q @ M
+        self.side = self.RHO * self.weight * alone
         for end in self.ends.values():
             drop(end, number=end["number"] + 1)
         self.judged = [(z, y, ((y - z @ alone) / max(1 - h * z @ Q @ z, 1e-3)) ** 2) for z, _, y in samples]

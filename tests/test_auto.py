@@ -309,11 +309,6 @@ def test_one_device_is_its_literal_twin(kind):
     assert_as_twin(X, y)
 
 
-def test_it_is_its_literal_twin_with_pairs_of_inputs():
-    [device], _ = assert_as_twin(*made(1, 70), size=80)
-    assert len(device.beta) == 9
-
-
 def test_it_is_its_literal_twin_when_the_world_changes():
     X, y = made(1, 190)
     y[0, 100:] = np.round(-3072 * X[0, 100:, 0] + 1024) / 1024

@@ -54,7 +54,6 @@ class Consensus(Concept):
 
     rho: float = 0.4  # how hard neighbours pull at each other
     eta: float = 0.01  # the ridge of a device without neighbours
-    steps: int = 8  # how often a step is repeated after samples were learnt again, as if neighbours agreed
 
     moment: Array = field("J m K", "model")  # M
     alone: Array = field("J m K", "model")
@@ -166,13 +165,10 @@ class Consensus(Concept):
         Q = ridge_inverse(Z, h, float(self.tau[row]))
         M = h * (y.T @ Z)
         alone = M @ Q
-        ridge = float(self.rho * self.weight[row])
-        theta = alone
-        for _ in range(self.steps):
-            theta = (M + ridge * theta) @ Q
         self.Q.put(row, Q)
-        self.moment[row], self.alone[row], self.own[row], self.theta[row] = M, alone, theta, theta
-        self.common[row], self.lam[row], self.side[row] = theta, 0, ridge * self.theta[row]
+        self.moment[row], self.lam[row] = M, 0
+        self.alone[row] = self.own[row] = self.theta[row] = self.common[row] = alone
+        self.side[row] = float(self.rho * self.weight[row]) * self.theta[row]
         self.restarts[row] += 1
         slack = np.maximum(1 - h * dot(Z @ Q, Z), 1e-3)
         return np.asarray((y - Z @ alone.T) / slack[:, None])

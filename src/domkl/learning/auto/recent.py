@@ -16,7 +16,7 @@ LONG, SHORT = slice(0, 2), 2
 
 
 class Recent(Concept):
-    """Ridge regression on Legendre polynomials of single inputs and pairs, fading over `fade` samples.
+    """Ridge regression on Legendre polynomials of single inputs, fading over `fade` samples.
 
         S <- (1 - 1/fade) S + 2 b b',   s <- (1 - 1/fade) s + 2 y b,   beta = (S + 2 noise / v)^-1 s
 
@@ -71,13 +71,9 @@ class Recent(Concept):
         most = max(2, int(self.part * size))
         self.degree = int(np.clip((most - 1) // (2 * d), 1, 4))
         self.single = min(d, most - 1)
-        k, (i, j) = 1 + self.single * self.degree, np.tril_indices(d, -1)
-        self.pairs = (i, j) if len(i) and self.degree > 1 and k + 4 * len(i) <= most else None
-        pairs = len(i) if self.pairs else 0
-        self.k, self.groups = k + 4 * pairs, self.single + pairs + 1
+        self.k, self.groups = 1 + self.single * self.degree, self.single + 1
         singles = np.tile(np.arange(self.single), self.degree)
-        of_pairs = np.tile(self.single + np.arange(pairs), 4)
-        self.group = np.concatenate([[self.groups - 1], singles, of_pairs])  # of each term: one variance each
+        self.group = np.append(self.single, singles)  # of each term: one variance each
         self.members = np.eye(self.groups)[self.group]  # (k, g)
         self.allocate(np.float64, J=J, m=m, k=self.k, g=self.groups)
 
@@ -90,9 +86,6 @@ class Recent(Concept):
         w = v * v
         legendre = [v, 1.5 * w - 0.5, (2.5 * w - 1.5) * v, (4.375 * w - 3.75) * w + 0.375][: self.degree]
         parts = [np.ones((*v.shape[:-1], 1))] + [p[..., : self.single] for p in legendre]
-        if self.pairs is not None:
-            i, j = self.pairs
-            parts += [legendre[a][..., i] * legendre[b][..., j] for a in (0, 1) for b in (0, 1)]
         return np.concatenate(parts, -1)
 
     def predict(self, b: Array) -> Array:

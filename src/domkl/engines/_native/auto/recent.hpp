@@ -19,7 +19,6 @@ class Recent {
           prior(of.number("recent.prior")), slack(of.number("recent.slack")), clip(of.number("recent.clip")),
           alarm(of.number("recent.alarm")), better(of.number("recent.better")),
           rise(of.number("recent.rise")) {
-        has_pairs = k > 1 + single * degree;
         of.get("recent.group", k, group);
         of.get("recent.S", n.J * k * k, S);
         of.get("recent.s", n.J * m * k, s);
@@ -51,11 +50,6 @@ class Recent {
         }
         *b++ = 1;
         for (int64_t g = 0; g < degree; ++g) b = std::copy_n(legendre[g], single, b);
-        if (!has_pairs) return;
-        for (int p = 0; p < 2; ++p)
-            for (int q = 0; q < 2; ++q)
-                for (int64_t i = 1; i < d; ++i)
-                    for (int64_t o = 0; o < i; ++o) *b++ = legendre[p][i] * legendre[q][o];
     }
 
     // What it says of terms.
@@ -176,7 +170,6 @@ class Recent {
     }
 
     int64_t d, m, k, groups, degree, single, window, level;
-    bool has_pairs;
     double keep, weak, prior, slack, clip, alarm, better, rise;
     int64_t *group, *age, *level_age, *since, *errors_age, *lasting;
     double *S, *s, *beta, *variance, *noise, *error_level, *excess, *errors, *usual;
