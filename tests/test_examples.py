@@ -103,7 +103,7 @@ def test_sensors_behind_a_password_become_predictions_on_a_topic_and_a_page(tmp_
         said = until(reader.has_seen_all, tmp_path, broker.address, str(port), port=port, reader=reader)
     for name in NAMES:
         text = (tmp_path / "agents" / f"{name}.toml").read_text()
-        assert len(text.splitlines()) <= 6
+        assert len(text.splitlines()) <= 7
         assert "secret" not in text
         last = reader.predictions[name][-1]
         assert last["target"] == "temp"

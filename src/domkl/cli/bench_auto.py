@@ -98,7 +98,7 @@ def limit_parts(shape: AutoShape, bits: int, rates: Mapping[str, float], fma64: 
 
     >>> rates = {"fma": 45e9, "sincos": 2.5e9, "vector": 36e9, "read": 80e9}
     >>> {name: round(us, 1) for name, us in limit_parts(DEVICE, 32, rates, 23e9).items()}
-    {'matrix': 55.6, 'features': 0.5, 'recent': 1.6, 'trust': 0.0, 'vectors': 0.2}
+    {'matrix': 55.5, 'features': 0.5, 'recent': 1.9, 'trust': 0.0, 'vectors': 0.2}
     """
     work = shape.work()
     parts = {

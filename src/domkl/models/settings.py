@@ -337,7 +337,7 @@ class Auto(Settings):
 
         >>> from domkl import Auto
         >>> f"{Auto().memory(J=1, d=12, dtype='float32') / 1e6:.1f} MB"
-        '2.6 MB'
+        '2.7 MB'
         """
         size, vectors = self.size, 2 * 32 + (9 + 2 * degree) * m
         doubles = 1024 * (d + m + 1) + (size / 7) ** 2 + 18 * d + 8 * min(J, 1024)
