@@ -471,7 +471,7 @@ class AutoDevice:
         n, power = self.useful, 2 ** int(np.log2(self.useful))
         lag = min(power // 2, 16) if self.edge else 0
         due, later = n == power + lag, n > 16 and self.unlike > 0 and self.unlike & (self.unlike - 1) == 0
-        news = self.changed and (due or later or not self.number)
+        news = self.changed and (due or later or not self.number or not self.edge)
         if not (news or (due and n <= 528) or begins):
             return False
         new = min([self.known[i].samples for i in self.edge if i in self.known], default=1) == 1

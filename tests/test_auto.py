@@ -233,15 +233,15 @@ def test_a_state_that_no_learner_can_have_is_refused(concept, field, value):
 def test_an_input_that_comes_late_is_used():
     rng = np.random.default_rng(0)
     rows, lone = AutoRows(domkl.Auto(size=SIZE), 1), Network(as_graph("path", 1), Exchange())
-    X = rng.uniform(-1, 1, size=(600, 2))
+    X = rng.uniform(-1, 1, size=(700, 2))
     errors = []
     for t, x in enumerate(X):
-        if t == 100:
+        if t == 600:
             rows.grow(2)
         prediction = rows.predict(x[None, : rows.d].copy())
         errors.append(prediction.y_hat[0, 0] - x.sum())
         rows.merge(lone.exchange_round(rows, rows.learn(prediction, (x[[0]] + x[[1]])[:, None])))
-    assert np.mean(np.square(errors[400:])) < 0.1 * np.mean(np.square(errors[50:100]))
+    assert np.mean(np.square(errors[640:])) < 0.1 * np.mean(np.square(errors[500:600]))
 
 
 @pytest.mark.parametrize("kind", ["constant", "missing", "huge", "one value"])

@@ -251,7 +251,8 @@ class Scale(Concept):
         lag = np.where(self.linked, np.minimum(power // 2, self.spread), 0)
         later = (counts > self.spread) & is_power(self.rounds_unlike)
         due = counts == power + lag
-        rows = (due & (young | self.changed)) | (self.changed & (later | (self.number == 0))) | begins
+        at_once = later | (self.number == 0) | ~self.linked  # nobody else has to take the same
+        rows = (due & (young | self.changed)) | (self.changed & at_once) | begins
         rows &= np.array([len(known) > 0 for known in self.known]) & (counts > 0)
         made: dict[bytes, Numbered] = {}
         for j in np.flatnonzero(rows).tolist():
