@@ -55,7 +55,7 @@ def test_a_network_delays_loses_and_is_cut():
     if reason:
         pytest.skip(reason)
     with netns.connected(["a", "b", "c"], delay=20) as net:
-        assert min(net.round_trip("a", "b") for _ in range(3)) >= 0.04
+        assert min(net.round_trip("a", "b") for _ in range(3)) > 0.035  # 20 ms each way, as timers round
         net.partition(["a"], ["b", "c"])
         assert net.round_trip("a", "b", timeout=0.3) == float("inf")
         assert net.round_trip("b", "c") < 5

@@ -269,18 +269,18 @@ def test_up_starts_the_agents_of_a_folder_until_their_files_end(here, capsys):
 def test_up_outlives_an_agent_that_dies_and_starts_it_again(here):
     assert cli.main(["init", "north.csv", "south hill.csv", "--target", "temp", "--follow"]) == 0
     command = [sys.executable, "-m", "domkl", "up", "agents", "--json"]
-    log = here / "agents" / "north.log"
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    log, said = here / "agents" / "north.log", here / "said"
+    with said.open("w") as file, subprocess.Popen(command, stdout=file, stderr=file) as process:
         try:
             until(lambda: '"event": "status"' in log.read_text())
             os.kill(int((here / "agents" / "north.state" / checkpoint.LOCK).read_text()), signal.SIGKILL)
             until(lambda: '"event": "resumed"' in log.read_text())
+            until(lambda: "north started again 1 time" in said.read_text())
             process.send_signal(signal.SIGTERM)
-            said = process.communicate(timeout=60)[1]
+            assert process.wait(timeout=60) == 0
         finally:
             process.kill()
-    assert "north started again 1 time" in said
-    assert "south-hill started again" not in said
+    assert "south-hill started again" not in said.read_text()
 
 
 def until(what, seconds=60.0):
