@@ -223,11 +223,11 @@ def test_asynchronous_agents_do_not_wait_and_synchronous_ones_do():
 
 
 def test_asynchronous_agents_of_auto_learn_and_end_with_a_common_scale():
-    """Three agents of quite different speeds on a path."""
+    """Three agents of quite different speeds on a path, which end at about the same time."""
     T, rounds = (240, 160, 100), RoundSection(mode="async", start=5.0)
     X, y = problems.streams(3, max(T), d)
     outs = [[], [], []]
-    pauses = (0.002, 0.004, 0.009)
+    pauses = (0.005, 0.0075, 0.012)
 
     async def main():
         agents = [
