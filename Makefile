@@ -13,7 +13,7 @@ demo: $(VENV)/.demo  ## set up, then let ten sites learn together how long engin
 	$(BIN)/domkl run
 
 test: $(VENV)/.dev $(VENV)/.system  ## set up, then run every test, docstring and README example
-	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal
+	OPENBLAS_NUM_THREADS=1 $(BIN)/pytest -n auto --dist worksteal $(ARGS)
 
 check: $(VENV)/.dev  ## lint, format, types, direction of imports
 	$(BIN)/ruff check .
