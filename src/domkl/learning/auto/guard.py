@@ -16,7 +16,7 @@ class Guard(Concept):
 
     R is the larger of `reach` robust deviations of the last errors and `near` ranges of the own labels. So a
     label a little beyond hardly changes, and one that is absurd has no effect. If most of the last labels are
-    beyond R, the world has changed: labels count as they are, `gives_up` says so, and the guard begins again.
+    beyond R, the world has changed: labels count as they are, `gives_up` says so, and errors are forgotten.
 
     Examples
     --------

@@ -83,7 +83,8 @@ class Memory(Concept):
         more = d - self.sizes["d"]
         self._X = np.pad(self._X, ((0, 0), (0, 0), (0, more)), constant_values=np.nan)
         self.sizes["d"] = d
-        self.count[:] = np.minimum(self.count, 1)  # summaries begin again; scales do not (see `useful`)
+        # Summaries are published after few samples once more; `useful` goes on.
+        self.count[:] = np.minimum(self.count, 1)
 
     def widen_targets(self, m: int) -> None:
         """Have m targets from now on; the new ones were 0 so far."""
