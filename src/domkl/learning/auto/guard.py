@@ -34,7 +34,8 @@ class Guard(Concept):
     window: int = 100  # errors that the robust deviation is taken from
     quantile: float = 0.8  # which of them it is
     last: int = 16  # labels of which most must be outside
-    few: int = 4  # errors to know first; of labels learnt again, one in so many at each end may be wrong
+    few: int = 2  # errors to know before anything is unusual
+    ends: int = 4  # of labels learnt again, one in so many at each end may be wrong
 
     errors: Array = field("J w m", low=0.0)
     large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)  # whether the last labels were outside
@@ -71,7 +72,7 @@ class Guard(Concept):
 
         One that lies `reach` times the range of most of them from their middle is bounded as above.
         """
-        if (most := len(y) // self.few) > 0:
+        if (most := len(y) // self.ends) > 0:
             low, *_, high = np.sort(y, axis=0)[most : len(y) - most]
             middle, reach = np.median(y, axis=0), self.reach * (high - low)
             error = y - middle
