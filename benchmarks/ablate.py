@@ -70,9 +70,9 @@ def without_experts(*gone: str) -> Patches:
             errors[..., k] = errors.max(-1, keepdims=True)
         learn(self, errors, repeats)
 
-    def new_favour(self: Mixer, row: int, expert: int) -> None:
+    def new_favour(self: Mixer, row: int, expert: int, first: int = 0) -> None:
         if not is_whole(self) or expert not in k:
-            favour(self, row, expert)
+            favour(self, row, expert, first)
 
     changed = {"weights": property(new_weights), "learn": new_learn, "favour": new_favour}
     return [(Mixer, name, value) for name, value in changed.items()]
@@ -170,7 +170,7 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "recheck": lambda: [(Guard, "recheck", no_recheck)],
     "leave-one-out": lambda: [(Trust, "renew", lambda self, row, Z, y, own: self.reset(row))],
     "forgotten errors": lambda: [(AutoRows, "_forget_errors", lambda self, j: None)],
-    "favour": lambda: [(Mixer, "favour", lambda self, row, expert: None)],
+    "favour": lambda: [(Mixer, "favour", lambda self, row, expert, first=0: None)],
     "early scales": lambda: scales_only_at(64, 512),
     "half of the early scales": lambda: scales_only_at(1, 8, 64, 512),
     "replay": lambda: replay(64),
