@@ -19,8 +19,9 @@ class Trust(Concept):
     the same scale (the best of many was lucky). With l and s the squared errors of a neighbour's theta and of
     the standard on the last `window` samples, the neighbour is refused if
 
-        mean(l - most s) > clear standard errors of most s.
+        mean(l - most s) > clear repeats standard errors of most s.
 
+    Where errors repeat, as those of one engine or one season do, `window` samples tell as little as a few.
     The alone function's errors are those of what it said when a sample was new, or, after samples were learnt
     again, the exact leave-one-out errors: so this works from the first samples on.
 
@@ -32,7 +33,7 @@ class Trust(Concept):
     >>> for x in np.linspace(-1, 1, 20):
     ...     trust.note(np.array([[x]]), np.array([[2 * x]]), np.array([[0.01]]))
     >>> theta = np.array([[[[2.0]], [[-2.0]]]])  # of two neighbours
-    >>> trust.judge([0], theta, able=np.ones((1, 2), bool))
+    >>> trust.judge([0], theta, able=np.ones((1, 2), bool), repeats=np.ones(1))
     array([[ True, False]])
     """
 
@@ -65,10 +66,13 @@ class Trust(Concept):
         self.alone[row, :n] = (errors[-n:] ** 2).mean(-1)
         self.age[row] = n
 
-    def judge(self, who: list[int], theta: Array, able: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    def judge(
+        self, who: list[int], theta: Array, able: npt.NDArray[np.bool_], repeats: Array
+    ) -> npt.NDArray[np.bool_]:
         """Whether rows (R,) use what n neighbours each sent, (R, n, m, K). -> (R, n)
 
-        `able` (R, n): those whose parameters mean the same here; others are not used.
+        `able` (R, n): those whose parameters mean the same here; others are not used. `repeats` (R,) as in
+        `Echo`.
         """
         R, n, m, K = theta.shape
         rows, y, alone = np.arange(R), self.y[who][:, :, None], self.alone[who]
@@ -83,14 +87,16 @@ class Trust(Concept):
         is_better = errors[rows, best] < alone.sum(1) / count[:, 0]
         standard = np.where(is_better[:, None], missed[rows, :, best], alone)
         with np.errstate(over="ignore"):  # a lie may be as large as it likes
-            return able & self._is_near(missed, standard, seen, count)
+            return able & self._is_near(missed, standard, seen, count, self.clear * repeats[:, None])
 
-    def _is_near(self, missed: Array, standard: Array, seen: Any, count: Array) -> npt.NDArray[np.bool_]:
+    def _is_near(
+        self, missed: Array, standard: Array, seen: Any, count: Array, clear: Array
+    ) -> npt.NDArray[np.bool_]:
         """Who is not refused, from squared errors (R, w, n) and those of the standard (R, w). -> (R, n)"""
         excess = (missed - self.most * standard[..., None]).sum(1) / count
         # Of the standard, not of the excess: one huge error would excuse itself.
         middle = standard.sum(1, keepdims=True) / count
         variance = np.where(seen, (standard - middle) ** 2, 0).sum(1, keepdims=True) / count
-        clear = self.clear * self.most * np.sqrt(variance / count)
-        refused = (excess > clear + 1e-6) & (count >= self.few)
+        error = self.most * np.sqrt(variance / count)
+        refused = (excess > clear * error + 1e-6) & (count >= self.few)
         return np.asarray(~refused & np.isfinite(excess))

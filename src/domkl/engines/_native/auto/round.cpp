@@ -159,7 +159,8 @@ template <class T> class NativeRound final : public Round<T> {
     void judge(int64_t thread, int64_t j, int64_t count, const T* const* theta, const bool* able,
                bool* used) {
         double* missed = errors.data() + thread * most * (trust.scratch() + 1);
-        trust.judge(j, count, theta, able, missed, missed + count * trust.scratch(), used);
+        double* means = missed + count * trust.scratch();
+        trust.judge(j, count, theta, able, whole.echo.repeats(j), missed, means, used);
     }
 
     // Room for messages of so many neighbours.

@@ -41,11 +41,12 @@ template <class T> class Trust {
     // of the standard, the better of the alone function and the neighbour a quarter down their ranking, one
     // is refused if
     //
-    //     mean(l - most s) > clear standard errors of most s
+    //     mean(l - most s) > clear repeats standard errors of most s
     //
+    // `repeats` as in `Echo`.
     // Scratch: `missed` (n, window) and `means` (n,).
-    void judge(int64_t j, int64_t n, const T* const* theta, const bool* able, double* missed, double* means,
-               bool* used) const {
+    void judge(int64_t j, int64_t n, const T* const* theta, const bool* able, double repeats, double* missed,
+               double* means, bool* used) const {
         const double* mine = alone + j * window;
         int64_t count = 0, others = 0;
         double total = 0;
@@ -63,11 +64,12 @@ template <class T> class Trust {
         for (int64_t w = 0; w < window; ++w) middle += mine[w] >= 0 ? standard[w] / seen : 0;
         for (int64_t w = 0; w < window; ++w)
             variance += mine[w] >= 0 ? (standard[w] - middle) * (standard[w] - middle) / seen : 0;
+        const double limit = clear * repeats * (most * std::sqrt(variance / seen)) + 1e-6;
         for (int64_t i = 0; i < n; ++i) {
             double excess = 0;
             for (int64_t w = 0; w < window; ++w)
                 excess += mine[w] >= 0 ? (missed[i * window + w] - most * standard[w]) / seen : 0;
-            const bool refused = excess > clear * most * std::sqrt(variance / seen) + 1e-6 && count >= few;
+            const bool refused = excess > limit && count >= few;
             used[i] = able[i] && !refused && std::isfinite(excess);
         }
     }
