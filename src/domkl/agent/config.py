@@ -55,6 +55,8 @@ STORED = (*LINES, *TABLES)
 STREAMS = ("stdin", *STORED, "topic")
 #: A column that every message of a topic has: when it arrived, in seconds since 1970.
 ARRIVAL = "arrival"
+#: The other one: which topic it came on.
+TOPIC = "topic"
 #: The column to predict, where none is named.
 TARGET = "y"
 #: Seconds that the value of a topic counts, where values are joined.
@@ -124,6 +126,8 @@ class StreamSection(_WithLogin):
     target_low: float | None = None
     target_high: float | None = None
     horizon: str = ""  # forecast the target's values to come: "1h", "1h..24h", "30min,6h", "24 rows"
+    labels: str = "id"  # by what a label that comes later names its reading; by "time" too
+    label_topic: str | None = None  # of messages that are such labels
     journal: bool = False
     dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
 
@@ -139,6 +143,7 @@ class StreamSection(_WithLogin):
         need(not self.follow or self.kind in STORED, wrong)
         if self.horizon:
             horizon(self.horizon)  # refuses what is none
+        self._check_labels()
         self._check_database()
         self._check_topics()
         self._check_broker()
@@ -203,6 +208,17 @@ class StreamSection(_WithLogin):
             wrong = f"{key} is given without topics, which it is about; expected both; leave {key} out"
             need(getattr(self, key) is None or bool(self.topics), wrong)
 
+    def _check_labels(self) -> None:
+        checks.one_of("labels", self.labels, ("id", "time"))
+        wrong = f"labels is time and kind is {self.kind}, in order of time; expected id; fix it"
+        need(self.labels == "id" or self.kind not in TABLES, wrong)
+        if self.label_topic is not None:
+            check_filter(self.label_topic, "label_topic")
+            wrong = "label_topic is given without topic or topics; expected both; leave label_topic out"
+            need(self.kind == "topic", wrong)
+        wrong = "labels is time with topics, whose last values are joined; expected label_topic; add it"
+        need(self.labels == "id" or not self.topics or self.label_topic is not None, wrong)
+
     def _check_broker(self) -> None:
         given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
         remedy = "write it into path, or ~/.pgpass" if self.kind == "database" else "add broker"
@@ -217,7 +233,7 @@ class StreamSection(_WithLogin):
     @property
     def patterns(self) -> tuple[str, ...]:
         """The topics to read, which may have wildcards."""
-        return self.topics or ((self.topic,) if self.topic else ())
+        return tuple(filter(None, (*self.topics, self.topic, self.label_topic)))
 
     def _check_bounds(self) -> None:
         counts = len(self.low), len(self.high)
@@ -578,6 +594,8 @@ class AgentConfig:
             )
             kind = "path" if self.taught else getattr(model, "kind", "auto")
             need(kind == "auto" and not classifies, wrong.format(kind if kind != "auto" else "loss logistic"))
+            wrong = "[stream] horizon is given with labels or label_topic; which are readings; leave them out"
+            need(stream.labels == "id" and stream.label_topic is None, wrong)
             wrong = "[stream] horizon is given with [rounds] mode sync; expected async; leave mode out"
             need(self.rounds.mode != "sync", wrong)
             wrong = "[stream] horizon is given with [output] alarm_rate; expected one of them; leave one out"

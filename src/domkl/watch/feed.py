@@ -134,9 +134,10 @@ class Shown:
 
     def judged(self, record: dict[str, Any]) -> dict[str, Any] | None:
         """The earlier record of a prediction whose label has come, with what this one says of it."""
-        if "id" not in record or record.get("y") is None or record["id"] not in self.waiting:
+        key = record.get("id", record.get("label_of"))
+        if key is None or record.get("y") is None or key not in self.waiting:
             return None
-        earlier = self.waiting[record["id"]][0]
+        earlier = self.waiting[key][0]
         earlier |= {key: record[key] for key in ("alarm", "surprise") if key in record}
         return earlier
 
@@ -204,7 +205,8 @@ class Feed:
     def sample(self, record: dict[str, Any]) -> None:
         """A prediction: a record as agents write it, with `learner`; its label comes with `truth`.
 
-        A second record with the id of one that waits, and a label, tells what is thought of that label.
+        A record with a label, and the id of one that waits or its index as `label_of`, tells what is
+        thought of that label.
         """
         with self._changing:
             shown = self._shown(record["learner"])
