@@ -107,7 +107,7 @@ class JsonRows:
 
     def __init__(self, encoder: Encoder | None, learner: str = "", by_time: bool = False) -> None:
         self.encoder, self.learner, self._by_time = encoder, learner, by_time
-        self._absent = None if encoder is None else Absent(encoder)
+        self._absent = None if encoder is None else Absent(encoder.columns)
 
     def __call__(self, line: bytes) -> Row:
         if len(line) > LONGEST_ROW:
@@ -140,7 +140,7 @@ class JsonRows:
             return label
         found = encoded(self.encoder, record, self.learner, None if id is None else _id(id))
         if self._absent is not None and found.x is not None:
-            self._absent.look(found.x, record)
+            self._absent.look(record)
         return found
 
     def _plain(self, line: bytes) -> Row:
@@ -227,40 +227,24 @@ FIRST_READINGS, MOST_SHOWN, LONGEST_NAME = 20, 20, 80
 class Absent:
     """Looks at the first readings, and warns once of the columns that none of them had."""
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._columns, self._seen = encoder.columns, 0
-        self._left: dict[str, slice] = {}
-        start = 0
-        for part in encoder.parts:
-            self._left[part.name] = slice(start, start + len(part.inputs))
-            start += len(part.inputs)
+    def __init__(self, columns: Columns) -> None:
+        self._columns, self._seen, self._left = columns, 0, dict.fromkeys(columns.features)
 
-    def look(self, x: Sequence[float], record: Mapping[str, Any]) -> None:
-        """Note which columns a reading has: numbers that are known, a value among a category's."""
+    def look(self, record: Mapping[str, Any]) -> None:
+        """Note which columns a reading has."""
         if not self._left:
             return
-        for name, place in list(self._left.items()):
-            if any(math.isfinite(v) and (v != 0 or self._is_number(name)) for v in x[place]):
-                del self._left[name]
+        names = record if is_flat(record) else self._columns.flatten(record)
+        self._left = {name: None for name in self._left if cells.is_missing(names.get(name))}
         self._seen += 1
         if self._left and self._seen >= FIRST_READINGS:
-            self._warn(record)
+            paths = self._columns.paths
+            where = [f"{name} ({paths[name]})" if name in paths else name for name in self._left]
+            has = [str(name)[:LONGEST_NAME] for name in list(names)[:MOST_SHOWN]]
+            remedy = "fix [columns] features or paths, or leave it out"
+            about = {"columns": where, "readings": self._seen, "has": has, "remedy": remedy}
+            tell(LOG, logging.WARNING, "input never came", **about)
             self._left = {}
-
-    def _is_number(self, name: str) -> bool:
-        """Whether zero is a value; of a word it means that it is missing, or none of the category's."""
-        kind = self._columns.kinds.get(name, "number")
-        return kind in ("number", "boolean") and name not in self._columns.categories
-
-    def _warn(self, record: Mapping[str, Any]) -> None:
-        """Say which, where they were looked for, and what a reading has."""
-        paths = self._columns.paths
-        where = [f"{name} ({paths[name]})" if name in paths else name for name in self._left]
-        names = record if is_flat(record) else self._columns.flatten(record)
-        has = [str(name)[:LONGEST_NAME] for name in list(names)[:MOST_SHOWN]]
-        remedy = "fix [columns] features or paths, or leave it out"
-        about = {"columns": where, "readings": self._seen, "has": has, "remedy": remedy}
-        tell(LOG, logging.WARNING, "input never came", **about)
 
 
 #: Separators that are looked for, in this order.
