@@ -9,7 +9,8 @@ import networkx as nx
 import pytest
 
 import problems
-from domkl.agent import Agent, graphs, incarnation, messages, wire
+from domkl.agent import Agent, incarnation, messages, wire
+from domkl.agent import topology as graphs
 from domkl.agent.config import TransportSection
 from domkl.agent.incarnation import QUIET, Identity, Incarnation
 from domkl.agent.peers import first_round

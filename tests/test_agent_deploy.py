@@ -23,7 +23,7 @@ needs_checkout = pytest.mark.skipif(not DEPLOY.is_dir(), reason="not a checkout"
 EXAMPLES = [
     *("model path", "model bounds", "model reg", "model delta", "model memory", "model.kernels sigma2"),
     *("model.rates horizon", "model.rates rho", "model.rates eta", "model.rates eta_g"),
-    *("stream query", "stream within", "stream horizon"),
+    *("stream query", "stream within", "stream horizon", "stream label_topic"),
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),
     *("transport connect", "transport announce", "transport ca", "transport cert", "transport key"),
     *("transport revoked", "checkpoint directory"),

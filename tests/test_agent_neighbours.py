@@ -10,7 +10,8 @@ import pytest
 
 import domkl
 import problems
-from domkl.agent import Agent, graphs
+from domkl.agent import Agent
+from domkl.agent import topology as graphs
 from domkl.agent.config import RoundSection
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import MemoryTransport

@@ -16,7 +16,8 @@ import pytest
 import brokers
 import domkl
 from domkl import cli
-from domkl.agent import certs, graphs, load
+from domkl.agent import certs, load
+from domkl.agent import topology as graphs
 from domkl.agent.loop import Agent
 from domkl.agent.streams import aiter_of
 from domkl.agent.transports import Hub, MemoryTransport, TransportSettings
@@ -94,7 +95,7 @@ async def ask(hub, *argv):
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("domkl.cli.graph.QUIET", 0.2)
+    monkeypatch.setattr("domkl.agent.topology.QUIET", 0.2)
 
 
 def test_learners_take_a_graph_and_say_so(tmp_path, capsys):

@@ -9,7 +9,8 @@ import pytest
 
 import inmemory
 from domkl import cli
-from domkl.agent import Agent, graphs
+from domkl.agent import Agent
+from domkl.agent import topology as graphs
 from domkl.agent.config import TransportSection
 from domkl.agent.transports import TransportSettings
 from domkl.base.errors import InputError

@@ -13,7 +13,7 @@ import time
 import numpy as np
 import pytest
 
-from domkl.agent import Agent, output, store, topics
+from domkl.agent import Agent, labels, output, topics
 from domkl.agent.config import CheckpointSection, StreamSection
 from domkl.agent.making import make
 from domkl.agent.output import Lines
@@ -42,15 +42,16 @@ def test_a_long_id_is_refused(tmp_path):
 
 
 def test_inputs_that_wait_for_labels_are_limited_in_bytes(monkeypatch):
-    monkeypatch.setattr(store, "WAITING_BYTES", 10_000)
-    held = Store(CheckpointSection())
+    monkeypatch.setattr(labels, "MOST_BYTES", 10_000)
+    held = labels.AwaitedLabels()
     batch = np.ones((50, 100))
     for k in range(50):
-        held.expect_label(str(k), batch[k], 0.5)
-    assert [*held.waiting] == [str(k) for k in range(38, 50)]  # of 800 bytes each
-    assert all(x.base is None for x, _ in held.waiting.values())  # or each would hold its whole batch
-    held.expect_label("huge", np.ones(10_000), 0.5)
-    assert [*held.waiting] == ["huge"]
+        held.expect(Reading(k, batch[k], None, str(k)), 0.5)
+    waiting = held.state()["waiting"]
+    assert [id for id, *_ in waiting] == [str(k) for k in range(38, 50)]  # of 800 bytes each
+    assert all(x.base is None for _, x, *_ in waiting)  # or each would hold its whole batch
+    held.expect(Reading(50, np.ones(10_000), None, "huge"), 0.5)
+    assert [id for id, *_ in held.state()["waiting"]] == ["huge"]
 
 
 def test_readings_of_a_topic_that_wait_are_limited_in_bytes(monkeypatch):
@@ -94,7 +95,7 @@ def test_the_journal_ends_although_no_row_has_a_label(tmp_path):
     again = Agent(config("v", **given), out=len)
     left = [reading.index for reading in again.store.noted()]
     assert left == [*range(again.store.readings, 200)]
-    assert len(again.store.waiting) == again.store.readings > 50
+    assert len(again.store.labels) == again.store.readings > 50
     again.store.close()
 
 

@@ -6,18 +6,18 @@ Each section of the file is a class that checks itself; `AgentConfig` checks wha
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import re
 import ssl
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ..base import checks, toml
 from ..base.checks import need
-from ..base.errors import InputError
 from ..base.secret import Secret, first_line, plain
 from ..datasets import readers
 from ..datasets.columns import Columns
@@ -55,6 +55,8 @@ STORED = (*LINES, *TABLES)
 STREAMS = ("stdin", *STORED, "topic")
 #: A column that every message of a topic has: when it arrived, in seconds since 1970.
 ARRIVAL = "arrival"
+#: The other one: which topic it came on.
+TOPIC = "topic"
 #: The column to predict, where none is named.
 TARGET = "y"
 #: Seconds that the value of a topic counts, where values are joined.
@@ -64,72 +66,135 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 LONGEST_ROW = 2**20
 
 
+def setting(default: Any, check: Callable[[str, Any], object] | None = None, file: str = "") -> Any:
+    """A key of a section: its default, what refuses a value that cannot be, and what its file is, if it
+    names one: "read", "written" or "secret"."""
+    return field(default=default, metadata={"check": check, "file": file})
+
+
+def chosen_from(*allowed: str) -> Callable[[str, Any], object]:
+    """Refuses what is none of these words."""
+    return functools.partial(_one_of, allowed)
+
+
+def _one_of(allowed: Sequence[str], key: str, value: str) -> None:
+    checks.one_of(key, value, allowed)
+
+
+def _filter(key: str, value: str) -> None:
+    check_filter(value, key)
+
+
+def _topic(key: str, value: str) -> None:
+    check_filter(value, key, exact=True)
+
+
+def _addresses(key: str, value: str | Sequence[str]) -> None:
+    for address in [value] if isinstance(value, str) else value:
+        security.parse(address, key)
+
+
+class Section:
+    """What all sections share: each key is checked by itself, then the section as a whole."""
+
+    def __post_init__(self) -> None:
+        for key, value, about in settings_of(self):
+            if isinstance(value, str) and "password" in key and "file" not in key:
+                object.__setattr__(self, key, Secret(value))
+            if about.get("check") is not None and value not in (None, "", ()):
+                about["check"](key, value)
+        self.check()
+
+    def check(self) -> None:
+        """Refuse keys that do not go together."""
+
+    def only_with(self, key: str, other: str, found: object = None) -> None:
+        """Refuse a key that is about another one which is not given."""
+        value = getattr(self, key)
+        fact = f"{key} is {'true' if value is True else 'given'} without {other}"
+        is_there = getattr(self, other) if found is None else found
+        need(bool(is_there) or value in (None, "", (), False), f"{fact}; expected both; leave {key} out")
+
+    def not_both(self, one: str, other: str) -> None:
+        """Refuse two keys that say the same in two ways."""
+        is_given = [getattr(self, key) not in (None, "", ()) for key in (one, other)]
+        need(not all(is_given), f"{one} and {other} are both given; expected one of them; leave one out")
+
+
+def settings_of(section: Any) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    """Each key of a section, its value, and what `setting` says of it."""
+    for each in dataclasses.fields(section):
+        yield each.name, getattr(section, each.name), each.metadata
+
+
 @dataclass(frozen=True)
-class Handed:
+class Handed(Section):
     """[model] path: a file of hand_over(), DOMKL.save() or `domkl run`, the same at every learner."""
 
     takes_raw: ClassVar[bool] = True
     has_rates: ClassVar[bool] = False
     predicts_log_odds: ClassVar[bool] = False
 
-    path: str
+    path: str = field(metadata={"file": "read"})
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         need(bool(self.path), "path is ''; expected a taught model; name its file or leave path out")
 
 
-class _WithLogin:
-    """What sections share that may name a user of a broker."""
+class Login(Section):
+    """A section that may name a user of a broker."""
 
     user: str | None
     password: Secret | None
     password_file: str | None
 
-    def _check_login(self) -> None:
-        if self.password is not None:
-            object.__setattr__(self, "password", Secret(self.password))
-        wrong = "password and password_file are both given; expected one; leave one out"
-        need(self.password is None or self.password_file is None, wrong)
+    def check_login(self) -> None:
+        self.not_both("password", "password_file")
         wrong = "a password is given without user; expected both; add user"
         need(bool(self.user) or (self.password is None and self.password_file is None), wrong)
 
     def secret(self) -> Secret | None:
         """The password, from the section or the first line of its file."""
         if self.password_file is None:
-            return None if self.password is None else Secret(self.password)
+            return self.password
         expected = "the password in its first line; write one"
         return first_line(f"password_file {self.password_file}", self.password_file, expected)
 
 
 @dataclass(frozen=True)
-class StreamSection(_WithLogin):
+class StreamSection(Login):
     """[stream]: where readings come from, and the fixed public bounds that scale them."""
 
-    kind: str = ""  # that of the path or the topic, where left out
-    path: str | Secret | None = None  # a file, sqlite:FILE or postgresql://..., as of run
+    kind: str = setting("", chosen_from(*STREAMS))  # that of the path or the topic, where left out
+    path: str | Secret | None = field(
+        default=None, metadata={"file": "read"}
+    )  # a file, sqlite:FILE or postgresql://...
     query: str = ""  # of a database
     follow: bool = False
-    topic: str | None = None  # one reading a message
+    topic: str | None = setting(None, _filter)  # one reading a message
     topics: tuple[str, ...] = ()  # joined by time into one reading
-    trigger: str | None = None
-    within: float | None = None
-    broker: str | None = None
+    trigger: str | None = setting(None, _filter)
+    within: float | None = setting(None, checks.positive)
+    broker: str | None = setting(None, _addresses)
     user: str | None = None
     password: Secret | None = None
-    password_file: str | None = None
-    ca: str | None = None
+    password_file: str | None = setting(None, file="secret")
+    ca: str | None = setting(None, file="read")
     insecure: bool = False
     low: tuple[float, ...] = ()
     high: tuple[float, ...] = ()
     target_low: float | None = None
     target_high: float | None = None
-    horizon: str = ""  # forecast the target's values to come: "1h", "1h..24h", "30min,6h", "24 rows"
+    horizon: str = setting("", lambda _, value: horizon(value))  # "1h", "1h..24h", "30min,6h", "24 rows"
+    labels: str = setting(
+        "id", chosen_from("id", "time")
+    )  # by what a label that comes later names its reading
+    label_topic: str | None = setting(None, _filter)  # of messages that are such labels
     journal: bool = False
-    dead_letters: str | None = None  # file of refused rows; "" nowhere; None beside the checkpoints
+    dead_letters: str | None = setting(None, file="written")  # refused rows; None beside the checkpoints
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         object.__setattr__(self, "kind", self.kind or self._kind())
-        checks.one_of("kind", self.kind, STREAMS)
         if self.path is not None:
             object.__setattr__(self, "path", queries.address(self.path))
         self._goes_with("path", self.kind in STORED, "kind is csv, jsonl, parquet or database")
@@ -137,8 +202,6 @@ class StreamSection(_WithLogin):
         self._goes_with(key, self.kind == "topic", "kind is topic")
         wrong = f"follow is true and kind is {self.kind}; expected a file or a database; leave follow out"
         need(not self.follow or self.kind in STORED, wrong)
-        if self.horizon:
-            horizon(self.horizon)  # refuses what is none
         self._check_database()
         self._check_topics()
         self._check_broker()
@@ -159,6 +222,11 @@ class StreamSection(_WithLogin):
         """What people call the file or database; never an address, which may hold a password."""
         path = self.path or ""
         return queries.name_of(path) if queries.is_database(path) else path
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The topics to read, which may have wildcards."""
+        return tuple(filter(None, (*self.topics, self.topic, self.label_topic)))
 
     def _kind(self) -> str:
         """The kind of source that the other keys tell."""
@@ -188,36 +256,27 @@ class StreamSection(_WithLogin):
             queries.name_of(self.path or "")  # refuses an address that would show its password
 
     def _check_topics(self) -> None:
-        wrong = "topic and topics are both given; expected topic, or topics to join; leave one out"
-        need(not (self.topic and self.topics), wrong)
+        self.not_both("topic", "topics")
         for topic in self.patterns:
             check_filter(topic, "topic")
             wrong = f"topic is {topic!r}; expected {ROOT}/<network>/<sender>/<channel>; write it in full"
             need(not may_be_ours(topic) or is_topic(topic) or bool(self.broker), wrong)
         distinct("topics", self.topics)
-        if self.within is not None:
-            checks.positive("within", self.within)
-        if self.trigger is not None:
-            check_filter(self.trigger, "trigger")
-        for key in ("within", "trigger"):
-            wrong = f"{key} is given without topics, which it is about; expected both; leave {key} out"
-            need(getattr(self, key) is None or bool(self.topics), wrong)
+        self.only_with("within", "topics")
+        self.only_with("trigger", "topics")
+        self.only_with("label_topic", "topic", self.kind == "topic")
+        wrong = f"labels is time and kind is {self.kind}, in order of time; expected id; fix it"
+        need(self.labels == "id" or self.kind not in TABLES, wrong)
+        wrong = "labels is time with topics, whose last values are joined; expected label_topic; add it"
+        need(self.labels == "id" or not self.topics or self.label_topic is not None, wrong)
 
     def _check_broker(self) -> None:
         given = [key for key in ("user", "password", "password_file", "ca") if getattr(self, key) is not None]
         remedy = "write it into path, or ~/.pgpass" if self.kind == "database" else "add broker"
         wrong = f"{' and '.join(given)} given without broker; expected them together; {remedy}"
         need(self.broker is not None or not given, wrong)
-        wrong = "insecure is true without broker, which it is about; add broker or leave insecure out"
-        need(self.broker is not None or not self.insecure, wrong)
-        self._check_login()
-        if self.broker is not None:
-            security.parse(self.broker, "broker")
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """The topics to read, which may have wildcards."""
-        return self.topics or ((self.topic,) if self.topic else ())
+        self.only_with("insecure", "broker")
+        self.check_login()
 
     def _check_bounds(self) -> None:
         counts = len(self.low), len(self.high)
@@ -239,41 +298,34 @@ class StreamSection(_WithLogin):
 
 
 @dataclass(frozen=True)
-class TransportSection(_WithLogin):
+class TransportSection(Login):
     """[transport]: how updates travel; the network's and the learner's name are the file's own."""
 
-    kind: str = ""  # what the other keys tell, where left out: see `chosen`
-    listen: tuple[str, ...] = ()
-    connect: tuple[str, ...] = ()
-    announce: tuple[str, ...] = ()
-    discover: str = ""
-    broker: str = TransportSettings.broker
+    kind: str = setting(
+        "", chosen_from(*TRANSPORTS)
+    )  # what the other keys tell, where left out: see `chosen`
+    listen: tuple[str, ...] = setting((), _addresses)
+    connect: tuple[str, ...] = setting((), _addresses)
+    announce: tuple[str, ...] = setting((), _addresses)
+    discover: str = setting("", chosen_from("", "lan"))
+    broker: str = setting(TransportSettings.broker, _addresses)
     user: str | None = None
     password: Secret | None = None
-    password_file: str | None = None
-    ca: str | None = None
-    cert: str | None = None
-    key: str | None = None
-    revoked: str | None = None
+    password_file: str | None = setting(None, file="secret")
+    ca: str | None = setting(None, file="read")
+    cert: str | None = setting(None, file="read")
+    key: str | None = setting(None, file="secret")
+    revoked: str | None = setting(None, file="read")
     insecure: bool = False
-    max_bytes: int = TransportSettings.max_bytes
-    inbox: int = TransportSettings.inbox
+    max_bytes: int = setting(TransportSettings.max_bytes, checks.count)
+    inbox: int = setting(TransportSettings.inbox, checks.count)
 
-    def __post_init__(self) -> None:
-        checks.one_of("kind", self.kind or TRANSPORTS[0], TRANSPORTS)
-        checks.count("max_bytes", self.max_bytes)
-        checks.count("inbox", self.inbox)
-        for key in ("listen", "connect", "announce"):
-            for address in getattr(self, key):
-                security.parse(address, key)
-        security.parse(self.broker, "broker")
-        checks.one_of("discover", self.discover, ("", "lan"))
-        self._check_login()
+    def check(self) -> None:
+        self.check_login()
         missing = [key for key in ("ca", "cert", "key") if getattr(self, key) is None]
         wrong = " and ".join(missing) + " not given; expected ca, cert and key together or none; add the rest"
         need(len(missing) in (0, 3) or (bool(self.user) and missing == ["cert", "key"]), wrong)
-        wrong = "revoked is given without ca, cert and key; expected them or none; leave revoked out"
-        need(self.revoked is None or not missing, wrong)
+        self.only_with("revoked", "ca", not missing)
 
     def chosen(self, is_alone: bool) -> str:
         """The kind: a learner alone needs none, others speak Zenoh unless something of a broker is given."""
@@ -286,23 +338,17 @@ class TransportSection(_WithLogin):
 
 
 @dataclass(frozen=True)
-class RoundSection:
+class RoundSection(Section):
     """[rounds]: when a round is over. Times are in seconds.
 
     With mode "async" nobody waits for anybody; with "sync" a round waits for the neighbours' updates, as the
     simulator's do. Without one, only the paper's model goes in step.
     """
 
-    mode: str = ""
-    deadline: float = 5.0
-    start: float = 30.0
-    resend: float = 0.5
-
-    def __post_init__(self) -> None:
-        checks.one_of("mode", self.mode or "async", ("sync", "async"))
-        checks.positive("deadline", self.deadline)
-        checks.not_negative("start", self.start)
-        checks.positive("resend", self.resend)
+    mode: str = setting("", chosen_from("sync", "async"))
+    deadline: float = setting(5.0, checks.positive)
+    start: float = setting(30.0, checks.not_negative)
+    resend: float = setting(0.5, checks.positive)
 
     def suited(self, model: type[Any]) -> RoundSection:
         """The same with the mode of that kind of model, where none is given."""
@@ -311,71 +357,54 @@ class RoundSection:
 
 
 @dataclass(frozen=True)
-class CheckpointSection:
-    """[checkpoint]: where and how often the learner is saved; "" is never, see also `default_directory`."""
+class CheckpointSection(Section):
+    """[checkpoint]: where and how often the learner is saved; "" is never, see also `_with_directory`."""
 
-    directory: str | None = None
-    every_rounds: int = 100
-    every_seconds: float = 30.0
+    directory: str | None = setting(None, file="read")
+    every_rounds: int = setting(100, checks.count)
+    every_seconds: float = setting(30.0, checks.positive)
     sync: bool = True
-
-    def __post_init__(self) -> None:
-        checks.count("every_rounds", self.every_rounds)
-        checks.positive("every_seconds", self.every_seconds)
 
 
 @dataclass(frozen=True)
-class OutputSection:
+class OutputSection(Section):
     """[output]: where predictions go ("-" is standard output, "" nowhere), and what is said with them."""
 
-    predictions: str = "-"
-    topic: str = ""
+    predictions: str = setting("-", file="written")
+    topic: str = setting("", _topic)
     retain: bool = False
     url: str | Secret = ""
-    coverage: float | None = None
-    alarm_rate: float | None = None  # part of the readings without a fault that may raise an alarm
+    coverage: float | None = setting(None, lambda _, value: conformal.check_coverage(value))
+    alarm_rate: float | None = setting(None, lambda _, value: alarms.check_rate(value))  # of false alarms
     home_assistant: bool = False
-    discovery_prefix: str = PREFIX
+    discovery_prefix: str = setting(PREFIX, _topic)
     unit: str = ""
     device_class: str = ""
 
-    def __post_init__(self) -> None:
-        check_filter(self.discovery_prefix, "discovery_prefix", exact=True)
-        wrong = (
-            f"discovery_prefix is {self.discovery_prefix!r}, where learners talk; expected another; fix it"
+    def check(self) -> None:
+        prefix = f"discovery_prefix is {self.discovery_prefix!r}"
+        need(bool(self.discovery_prefix), f"{prefix}; expected a topic; leave it out")
+        need(
+            not may_be_ours(self.discovery_prefix), f"{prefix}, where learners talk; expected another; fix it"
         )
-        need(not may_be_ours(self.discovery_prefix), wrong)
         wrong = f"device_class is {self.device_class!r}; expected one of Home Assistant's; fix it"
         need(re.fullmatch("[a-z0-9_]{0,64}", self.device_class) is not None, wrong)
-        wrong = "device_class is given without home_assistant; expected both; leave device_class out"
-        need(self.home_assistant or not self.device_class, wrong)
+        self.only_with("device_class", "home_assistant")
         wrong = f"unit has {len(self.unit)} characters; expected at most 32; shorten it"
         need(len(self.unit) <= 32, wrong)
-        if self.coverage is not None:
-            conformal.check_coverage(self.coverage)
-        if self.alarm_rate is not None:
-            alarms.check_rate(self.alarm_rate)
-        if self.topic:
-            check_filter(self.topic, "topic", exact=True)
-        wrong = "retain is true without topic; expected a topic; add one or leave retain out"
-        need(bool(self.topic) or not self.retain, wrong)
+        self.only_with("retain", "topic")
         if self.url:
-            object.__setattr__(self, "url", Secret.address(self.url))
             security.check_url(self.url)
+            object.__setattr__(self, "url", Secret.address(self.url))
 
 
 @dataclass(frozen=True)
-class LogSection:
+class LogSection(Section):
     """[log]: how much is written to standard error, in which form, and how often which inputs matter."""
 
-    level: str = "info"
-    format: str = "json"
-    inputs: float = 0.0  # seconds between two lines that tell which matter; 0 is never
-
-    def __post_init__(self) -> None:
-        checks.one_of("level", self.level, LOG_LEVELS)
-        checks.one_of("format", self.format, ("json", "text"))
-        checks.not_negative("inputs", self.inputs)
+    level: str = setting("info", chosen_from(*LOG_LEVELS))
+    format: str = setting("json", chosen_from("json", "text"))
+    inputs: float = setting(0.0, checks.not_negative)  # seconds between two lines that tell which; 0 is never
 
 
 def distinct(key: str, names: Sequence[str]) -> None:
@@ -392,7 +421,7 @@ def _refuse_bounds(low_name: str, low: float, high_name: str, high: float) -> No
 
 
 @dataclass(frozen=True)
-class HttpSection:
+class HttpSection(Section):
     """[http]: where the live page, health and metrics are served; "" is nowhere.
 
     `publish` is what they tell: "full", "errors" (no readings and predictions) or "counts" (no errors and
@@ -400,23 +429,21 @@ class HttpSection:
     [transport]'s CA.
     """
 
-    listen: str = ""
+    listen: str = setting("", _addresses)
     allow_remote: bool = False
-    publish: str = "full"
+    publish: str = setting("full", chosen_from(*PUBLISHED))
     token: Secret | None = None
-    token_file: str | None = None
+    token_file: str | None = setting(None, file="secret")
     hosts: tuple[str, ...] = ()  # further names of this machine that browsers may use
     tls: bool = False  # HTTPS with the certificate in [transport]
 
-    def __post_init__(self) -> None:
-        checks.one_of("publish", self.publish, PUBLISHED)
-        if self.address is not None and not self.allow_remote and not security.is_local(self.listen):
-            raise InputError(
-                f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
-                "choose 127.0.0.1, or set allow_remote = true"
-            )
-        if self.token is not None and self.token_file is not None:
-            raise InputError("token and token_file are given; expected one of them; leave token out")
+    def check(self) -> None:
+        wrong = (
+            f"listen is {self.listen!r}, which other machines reach; expected a loopback address; "
+            "choose 127.0.0.1, or set allow_remote = true"
+        )
+        need(not self.listen or self.allow_remote or security.is_local(self.listen), wrong)
+        self.not_both("token", "token_file")
         object.__setattr__(self, "token", Access(self.token).token)  # which refuses a short one
 
     @property
@@ -425,11 +452,11 @@ class HttpSection:
         return security.parse(self.listen, "listen") if self.listen else None
 
     def check_tls(self, transport: TransportSection) -> None:
-        if self.tls and transport.cert is None:
-            raise InputError(
-                "[http] tls is true and [transport] has no ca, cert and key; expected them; make them with: "
-                "domkl certs DIRECTORY NAME"
-            )
+        wrong = (
+            "[http] tls is true and [transport] has no ca, cert and key; expected them; make them with: "
+            "domkl certs DIRECTORY NAME"
+        )
+        need(not self.tls or transport.cert is not None, wrong)
 
     def access(self) -> Access:
         token: str | None = self.token
@@ -450,19 +477,6 @@ class HttpSection:
         made.load_verify_locations(transport.ca)
         made.verify_mode = ssl.CERT_OPTIONAL
         return made
-
-
-#: Settings that name a file.
-PATHS = {
-    "model": ("path",),
-    "stream": ("path", "dead_letters", "password_file", "ca"),
-    "transport": ("ca", "cert", "key", "revoked", "password_file"),
-    "checkpoint": ("directory",),
-    "output": ("predictions",),
-    "http": ("token_file",),
-}
-#: Those that are written.
-WRITTEN = ("[output] predictions", "[stream] dead_letters")
 
 
 #: What stands where a file may be named, and is none.
@@ -578,6 +592,8 @@ class AgentConfig:
             )
             kind = "path" if self.taught else getattr(model, "kind", "auto")
             need(kind == "auto" and not classifies, wrong.format(kind if kind != "auto" else "loss logistic"))
+            wrong = "[stream] horizon is given with labels or label_topic; which are readings; leave them out"
+            need(stream.labels == "id" and stream.label_topic is None, wrong)
             wrong = "[stream] horizon is given with [rounds] mode sync; expected async; leave mode out"
             need(self.rounds.mode != "sync", wrong)
             wrong = "[stream] horizon is given with [output] alarm_rate; expected one of them; leave one out"
@@ -703,46 +719,43 @@ class AgentConfig:
 
     # Files that it names
 
+    def _files(self) -> Iterator[tuple[str, str, str, str]]:
+        """Every file that is named: in which section and key, which, and what it is."""
+        for name, section in vars(self).items():
+            for key, value, about in settings_of(section) if dataclasses.is_dataclass(section) else ():
+                if about.get("file") and value not in NO_FILE:
+                    yield name, key, value, about["file"]
+
     def _with_absolute_paths(self, folder: Path) -> AgentConfig:
         """The same settings with absolute paths; relative ones start from `folder`."""
-        changed = {}
-        for name, keys in PATHS.items():
-            section = getattr(self, name)
-            given = {key: getattr(section, key, None) for key in keys}
-            paths = {
-                key: queries.anchored(path, folder) for key, path in given.items() if path not in NO_FILE
-            }
-            changed[name] = dataclasses.replace(section, **paths)
+        changed: dict[str, Any] = {}
+        for name, key, path, _ in self._files():
+            section = changed.get(name, getattr(self, name))
+            changed[name] = dataclasses.replace(section, **{key: queries.anchored(path, folder)})
         return dataclasses.replace(self, **changed)
 
     def _check_files(self, where: str) -> None:
         """Refuse to write what is read: that would empty it, or be read again for ever."""
-        found = dict(self._named_files())
-        for written in filter(found.get, WRITTEN):
+        found, written = dict[str, str](), list[str]()
+        for section, key, given, what in self._files():
+            path = os.path.realpath(queries.file_of(given))  # without links on the way to it
+            if os.path.isfile(path) or not os.path.exists(path):  # /dev/null may be named twice
+                found[f"[{section}] {key}"] = path
+                written += [f"[{section}] {key}"] if what == "written" else []
+        for one in written:
             for other, path in found.items():
                 wrong = (
-                    f"{where}: {written} and {other} are one file, which would be lost; expected two; choose "
-                    f"another for {written}"
+                    f"{where}: {one} and {other} are one file, which would be lost; expected two; choose "
+                    f"another for {one}"
                 )
-                need(other == written or path != found[written], wrong)
-
-    def _named_files(self) -> Iterator[tuple[str, str]]:
-        """Every file that is named, without links on the way to it; /dev/null may be named twice."""
-        for name, keys in PATHS.items():
-            for key in keys:
-                given = getattr(getattr(self, name), key, None)
-                path = os.path.realpath(queries.file_of(given or ""))
-                if given not in NO_FILE and (os.path.isfile(path) or not os.path.exists(path)):
-                    yield f"[{name}] {key}", path
+                need(other == one or path != found[one], wrong)
 
     def secret_files(self, file: str) -> Iterator[str]:
         """Every file with a secret that it names, and its own `file` if that holds one."""
         sections = (self.stream, self.transport, self.http, self.output)
         if any(isinstance(value, Secret) for section in sections for value in vars(section).values()):
             yield file
-        stream, transport = self.stream, self.transport
-        named = (stream.password_file, transport.password_file, transport.key, self.http.token_file)
-        yield from filter(None, named)
+        yield from (path for _, _, path, what in self._files() if what == "secret")
 
 
 def load(path: str | os.PathLike[str], environ: Mapping[str, str] | None = None) -> AgentConfig:

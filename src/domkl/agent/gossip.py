@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from ..base.errors import PeerError
+from .wire import Name
 
 #: Learners that are kept track of, and seconds without a report after which one makes room for another.
 MOST_LEARNERS, OLD = 256, 60.0
@@ -28,7 +29,6 @@ EVERY = 5.0
 #: forged one must leave room to outrun it.
 MOST_VERSION, MOST_FIRST, MOST_AHEAD = 2**62, 2**40, 2**26
 
-Name = Annotated[str, Meta(pattern=r"\A[A-Za-z0-9._-]{1,64}\Z", max_length=64)]
 Count = Annotated[int, Meta(ge=0, lt=2**53)]
 Size = Annotated[float, Meta(ge=0, le=1e150)]
 Share = Annotated[float, Meta(ge=0, le=1)]

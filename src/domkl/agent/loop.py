@@ -373,16 +373,14 @@ class Agent:
             self.progress.note_prediction(reading)
             return found.rows, None
         if x is None:
-            waited = self.store.take_label(str(reading.id))
-            if waited is None:
-                raise RowRefused("label without input", f"no x with id {reading.id!r} waits for its label")
-            self.predictions.write_label(reading, round, waited[1])
-            return waited
+            waited = self.store.labels.take(reading)
+            self.predictions.write_label(reading, round, waited)
+            return waited.x, waited.y_hat
         y_hat = self.learner.predict(x)
         self.predictions.write(reading, round, y_hat)
         self.progress.note_prediction(reading)
-        if reading.y is None and reading.id is not None:
-            self.store.expect_label(reading.id, x, y_hat)
+        if reading.y is None:
+            self.store.labels.expect(reading, y_hat)
         return x, y_hat
 
     def _use(self, x: Any, y_hat: Any, reading: Reading) -> None:
@@ -392,7 +390,8 @@ class Agent:
                 self._learn_ahead(self.ahead, row)
         elif reading.y is not None:
             self._learn(x, reading.y, y_hat)
-            self.predictions.label(reading)
+            if reading.x is not None:
+                self.predictions.label(reading.index if reading.id is None else reading.id, reading.y)
         self.rows.note_used()
 
     def _learn(self, x: Any, y: float, y_hat: float) -> None:

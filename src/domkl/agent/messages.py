@@ -15,7 +15,7 @@ import msgspec
 from ..base.errors import InputError, PeerError
 from ..exchange.message import Update
 from ..learner import Learner
-from . import graphs, wire
+from . import topology, wire
 from .certs import Revoked
 from .config import AgentConfig
 from .gossip import Gossip
@@ -222,7 +222,7 @@ class MessageHandler:
 
     def _receive_graph(self, payload: bytes) -> None:
         try:
-            self.neighbourhood.want(graphs.decode(payload, self.transport.settings))
+            self.neighbourhood.want(topology.decode(payload, self.transport.settings))
         except InputError as error:
             self.refused.note("graph", reason=str(error))
 

@@ -30,6 +30,7 @@ from ..learning.conformal import Errors
 from ..watch import Feed
 from .ahead import Ahead, Forecast
 from .config import OutputSection
+from .labels import Awaited
 from .logs import Attempts, tell
 from .sources import without_waiting
 from .streams import Reading, Scaling
@@ -353,10 +354,13 @@ class Predictions:
         """Write the prediction of a reading."""
         self._send(self._record(reading, round, y_hat))
 
-    def write_label(self, reading: Reading, round: int, y_hat: float) -> None:
-        """Write what is thought of a label that comes after its prediction, where alarms are on."""
+    def write_label(self, reading: Reading, round: int, waited: Awaited) -> None:
+        """Show a label that comes after its prediction; where alarms are on, write what is thought of it."""
         if self._alarms.are_on:
-            self._send(self._record(reading, round, y_hat))
+            of = {} if reading.id is not None else {"label_of": waited.index}
+            self._send({**self._record(reading, round, waited.y_hat), **of})
+        if reading.y is not None:
+            self.label(waited.index if reading.id is None else reading.id, reading.y)
 
     def write_ahead(self, reading: Reading, round: int, found: Forecast, ahead: Ahead) -> None:
         """Write the forecast of each lead; what is said beside the curve is of the nearest one."""
@@ -412,11 +416,10 @@ class Predictions:
             record["id"] = reading.id
         return record
 
-    def label(self, reading: Reading) -> None:
-        """Show a label that was learnt on the live page."""
-        if self.feed is not None and reading.y is not None:
-            key = reading.index if reading.id is None else reading.id
-            self.feed.truth(str(self.feed.own), key, self._scaling.original(reading.y))
+    def label(self, key: int | str, y: float) -> None:
+        """Show the label of a prediction, which its id or its index tells, on the live page."""
+        if self.feed is not None:
+            self.feed.truth(str(self.feed.own), key, self._scaling.original(y))
 
     def described(self, y_hat: float) -> dict[str, Any]:
         """A prediction in the label's unit, with bounds if there shall be some."""

@@ -25,9 +25,9 @@ from ..exchange.message import Update
 from ..learner import Learner
 from ..learner.learner import EARLIEST, LAST_SKIP
 from .config import RoundSection
-from .graphs import NewGraph, check_version
 from .incarnation import Incarnation, Incarnations
 from .logs import tell
+from .topology import NewGraph, check_version
 
 #: Updates in one answer to a neighbour that missed them.
 AT_ONCE = 16

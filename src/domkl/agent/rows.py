@@ -19,11 +19,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ..base import checks
 from ..base.budget import TABLE
 from ..base.errors import DataError, Error, InputError
+from ..datasets import cells
 from ..datasets.columns import CellError, Columns, is_flat
 from ..datasets.encoder import Encoder
-from .config import LONGEST_ROW, AgentConfig
+from .config import ARRIVAL, LONGEST_ROW, TOPIC, AgentConfig
 from .logs import Limited, tell
 
 #: A row of JSON lines, for those who wrote another.
@@ -66,6 +68,32 @@ def fault_of(error: Exception) -> RowRefused:
     return RowRefused("sample", repr(error))
 
 
+def label_of(encoder: Encoder, row: Mapping[str, Any], learner: str) -> Row | None:
+    """The label of an earlier reading: its time, the target and no input; None for any other row."""
+    columns = encoder.columns
+    flat = row if is_flat(row) else columns.flatten(row)
+    inputs = {*columns.features} - {*columns.time, ARRIVAL, TOPIC}
+    if not inputs or not all(cells.is_missing(flat.get(name), frozenset(columns.na)) for name in inputs):
+        return None
+    y = encoder.label(flat.get(columns.target, flat.get("y")))
+    if y is None:
+        return None
+    if columns.learner and encoder.learner_of(flat.get(columns.learner)) != learner:
+        return PASSED
+    return Row(None, y, None, encoder.seconds(flat) if columns.time else seconds_of(flat.get("time")))
+
+
+def seconds_of(said: object) -> float | None:
+    """When a row was that says it without a column of times: in seconds since 1970, or as ISO has it."""
+    if said is None:
+        return None
+    try:
+        return cells.moment(said, "s" if isinstance(said, int | float) else "iso").seconds
+    except ValueError:
+        reason = f"the time is {checks.short(said)}"
+        raise RowRefused("not a time", reason, "write seconds since 1970, or 2026-11-19T08:00:00Z") from None
+
+
 def encoded(encoder: Encoder, row: Mapping[str, Any], learner: str, id: str | None = None) -> Row:
     """A row of named cells as numbers; one of another learner is passed."""
     found = encoder.encode(row)
@@ -77,9 +105,9 @@ def encoded(encoder: Encoder, row: Mapping[str, Any], learner: str, id: str | No
 class JsonRows:
     """Lines of JSON: {"x": [..] or {"column": ..}, "y": .., "id": ".."}; with columns, of any names."""
 
-    def __init__(self, encoder: Encoder | None, learner: str = "") -> None:
-        self.encoder, self.learner = encoder, learner
-        self._absent = None if encoder is None else Absent(encoder)
+    def __init__(self, encoder: Encoder | None, learner: str = "", by_time: bool = False) -> None:
+        self.encoder, self.learner, self._by_time = encoder, learner, by_time
+        self._absent = None if encoder is None else Absent(encoder.columns)
 
     def __call__(self, line: bytes) -> Row:
         if len(line) > LONGEST_ROW:
@@ -108,9 +136,11 @@ class JsonRows:
             record = named if record.get("y") is None else {**named, columns.target: record["y"]}
         elif id is not None and not columns.paths.keys() & {*columns.features} and _is_label(record, columns):
             return Row(None, self.encoder.label(record.get(columns.target, record.get("y"))), _id(id))
+        elif id is None and self._by_time and (label := label_of(self.encoder, record, self.learner)):
+            return label
         found = encoded(self.encoder, record, self.learner, None if id is None else _id(id))
         if self._absent is not None and found.x is not None:
-            self._absent.look(found.x, record)
+            self._absent.look(record)
         return found
 
     def _plain(self, line: bytes) -> Row:
@@ -125,7 +155,19 @@ class JsonRows:
             raise RowRefused("no column", "x has names but [columns] features lists none", remedy)
         # Whether missing values are allowed is checked later.
         values = None if x is None else [math.nan if value is None else value for value in x]
-        return Row(values, said.y, None if said.id is None else _id(said.id))
+        time = seconds_of(said.time) if self._by_time else None
+        return Row(values, said.y, None if said.id is None else _id(said.id), time)
+
+    def label(self, text: bytes) -> Row:
+        """A message that is a label, whatever else is in it."""
+        found = self.value(text)
+        if not isinstance(found, dict):
+            remedy = 'send an object such as {"time": "2026-11-19T08:00:00Z", "y": 3}'
+            raise RowRefused("no time", "the label has neither the time nor the id of a reading", remedy)
+        inputs = () if self.encoder is None else self.encoder.columns.features
+        times = () if self.encoder is None else self.encoder.columns.time
+        record = {key: value for key, value in found.items() if key not in inputs or key in times}
+        return self._plain(msgspec.json.encode(record)) if self.encoder is None else self.row(record)
 
 
 def _check_spelling(named: dict[str, Any], features: tuple[str, ...]) -> None:
@@ -149,6 +191,7 @@ class _Said(msgspec.Struct):
     x: list[float | None] | dict[str, float | None] | None = None
     y: float | None = None
     id: str | int | None = None
+    time: Any = None
 
 
 _SAID = msgspec.json.Decoder(_Said)
@@ -184,40 +227,24 @@ FIRST_READINGS, MOST_SHOWN, LONGEST_NAME = 20, 20, 80
 class Absent:
     """Looks at the first readings, and warns once of the columns that none of them had."""
 
-    def __init__(self, encoder: Encoder) -> None:
-        self._columns, self._seen = encoder.columns, 0
-        self._left: dict[str, slice] = {}
-        start = 0
-        for part in encoder.parts:
-            self._left[part.name] = slice(start, start + len(part.inputs))
-            start += len(part.inputs)
+    def __init__(self, columns: Columns) -> None:
+        self._columns, self._seen, self._left = columns, 0, dict.fromkeys(columns.features)
 
-    def look(self, x: Sequence[float], record: Mapping[str, Any]) -> None:
-        """Note which columns a reading has: numbers that are known, a value among a category's."""
+    def look(self, record: Mapping[str, Any]) -> None:
+        """Note which columns a reading has."""
         if not self._left:
             return
-        for name, place in list(self._left.items()):
-            if any(math.isfinite(v) and (v != 0 or self._is_number(name)) for v in x[place]):
-                del self._left[name]
+        names = record if is_flat(record) else self._columns.flatten(record)
+        self._left = {name: None for name in self._left if cells.is_missing(names.get(name))}
         self._seen += 1
         if self._left and self._seen >= FIRST_READINGS:
-            self._warn(record)
+            paths = self._columns.paths
+            where = [f"{name} ({paths[name]})" if name in paths else name for name in self._left]
+            has = [str(name)[:LONGEST_NAME] for name in list(names)[:MOST_SHOWN]]
+            remedy = "fix [columns] features or paths, or leave it out"
+            about = {"columns": where, "readings": self._seen, "has": has, "remedy": remedy}
+            tell(LOG, logging.WARNING, "input never came", **about)
             self._left = {}
-
-    def _is_number(self, name: str) -> bool:
-        """Whether zero is a value; of a word it means that it is missing, or none of the category's."""
-        kind = self._columns.kinds.get(name, "number")
-        return kind in ("number", "boolean") and name not in self._columns.categories
-
-    def _warn(self, record: Mapping[str, Any]) -> None:
-        """Say which, where they were looked for, and what a reading has."""
-        paths = self._columns.paths
-        where = [f"{name} ({paths[name]})" if name in paths else name for name in self._left]
-        names = record if is_flat(record) else self._columns.flatten(record)
-        has = [str(name)[:LONGEST_NAME] for name in list(names)[:MOST_SHOWN]]
-        remedy = "fix [columns] features or paths, or leave it out"
-        about = {"columns": where, "readings": self._seen, "has": has, "remedy": remedy}
-        tell(LOG, logging.WARNING, "input never came", **about)
 
 
 #: Separators that are looked for, in this order.
@@ -236,9 +263,16 @@ class CsvRows:
     """
 
     def __init__(
-        self, encoder: Encoder | None, columns: Columns, target: str, inputs: int, learner: str = ""
+        self,
+        encoder: Encoder | None,
+        columns: Columns,
+        target: str,
+        inputs: int,
+        learner: str = "",
+        by_time: bool = False,
     ) -> None:
         self.encoder, self.columns, self.target, self.inputs = encoder, columns, target, inputs
+        self._by_time = by_time
         self.learner, self.opened = learner, 0
         self._broken = ""  # what is wrong with a later file's header
         self._names: list[str] = []
@@ -318,10 +352,10 @@ class CsvRows:
             return PASSED
         if self._broken:
             raise RowRefused("no column", f"the header is unusable: {self._broken}")
-        cells = cells_of(text_of(line), self._separator)
-        if len(cells) != len(self._names):
-            self._check_width(len(cells))
-        row = self._quickly(cells, line) or self._named(cells)
+        found = cells_of(text_of(line), self._separator)
+        if len(found) != len(self._names):
+            self._check_width(len(found))
+        row = self._quickly(found, line) or self._named(found)
         self._good += 1
         return row
 
@@ -337,20 +371,22 @@ class CsvRows:
             reason = f"the row has {width} cells, expected {expected}"
             raise RowRefused("wrong length", reason, remedy)
 
-    def _quickly(self, cells: list[str], line: bytes) -> Row | None:
+    def _quickly(self, found: list[str], line: bytes) -> Row | None:
         """A row of finite numbers; None for any other, also with "_", which float() accepts."""
         if self._pick is None or b"_" in line:
             return None
-        *x, y = self._pick(cells)
+        *x, y = self._pick(found)
         try:
             row = Row(list(map(float, x)), float(y) if y else None)
         except ValueError:
             return None
         return row if row.x is not None and math.isfinite(sum(row.x)) else None
 
-    def _named(self, cells: list[str]) -> Row:
+    def _named(self, found: list[str]) -> Row:
         assert self.encoder is not None
-        return encoded(self.encoder, dict(zip(self._names, cells, strict=False)), self.learner)
+        row = dict(zip(self._names, found, strict=False))
+        label = label_of(self.encoder, row, self.learner) if self._by_time else None
+        return label or encoded(self.encoder, row, self.learner)
 
 
 def header_of(text: str, columns: Columns, needed: Sequence[str]) -> tuple[str, list[str]]:

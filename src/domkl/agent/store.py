@@ -24,21 +24,19 @@ from typing import Any
 import numpy as np
 
 from ..base.errors import DataError, DiskError, InputError
-from ..base.types import Array
 from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
 from . import checkpoint
 from .ahead import Ahead
 from .checkpoint import Journal, Lock
 from .config import AgentConfig, CheckpointSection
+from .labels import AwaitedLabels
 from .logs import Attempts
 from .output import ReadingAlarms
 from .streams import Reading
 
 #: Own updates kept for neighbours: at least, and at most.
 FEW, MANY = 64, 512
-#: The most inputs that wait for their label, and their bytes; the oldest is dropped first.
-WAITING, WAITING_BYTES = 10_000, 2**26
 
 
 class Store:
@@ -52,11 +50,12 @@ class Store:
         network: str = "",
         alarm_rate: float | None = None,
         ahead: Ahead | None = None,
+        by_time: bool = False,
     ) -> None:
         self.section, self.name, self.network = section, name, network
         self._most = 2 * FEW  # updates to keep before dropping those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
-        self.waiting: dict[str, tuple[Array, float]] = {}  # id -> x and its prediction
+        self.labels = AwaitedLabels(by_time)
         self.alarms = ReadingAlarms(alarm_rate)
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
         self.ahead = ahead  # forecasts that wait for labels, where there is a horizon
@@ -75,7 +74,7 @@ class Store:
 
     @classmethod
     def of(cls, config: AgentConfig, ahead: Ahead | None = None) -> Store:
-        named = config.name, config.network, config.output.alarm_rate, ahead
+        named = config.name, config.network, config.output.alarm_rate, ahead, config.stream.labels == "time"
         return cls(config.checkpoint, config.stream.journal, *named)
 
     def hold(
@@ -106,17 +105,6 @@ class Store:
         """The updates from that round on, as they were sent."""
         rounds = sorted(each for each in self.history if each >= round)
         return [self.history[each] for each in rounds[:most]]
-
-    def expect_label(self, id: str, x: Array, y_hat: float) -> None:
-        """Keep an input whose label comes later."""
-        self.waiting[id] = x.copy(), y_hat  # a view would keep all the rows that came with it
-        most = min(WAITING, max(1, WAITING_BYTES // x.nbytes))
-        while len(self.waiting) > most:
-            del self.waiting[next(iter(self.waiting))]
-
-    def take_label(self, id: str) -> tuple[Array, float] | None:
-        """The input that waits for this label, and its prediction; it waits no longer."""
-        return self.waiting.pop(id, None)
 
     def take(self, reading: Reading) -> None:
         """Journal a reading and count it as handed out: from here to its open round nothing can be saved."""
@@ -180,7 +168,7 @@ class Store:
                 "starts": self.starts,
                 "history": [[r, np.frombuffer(self.history[r], np.uint8)] for r in rounds],
                 "ahead": None if self.ahead is None else self.ahead.state(),
-                "waiting": [[id, x, y_hat] for id, (x, y_hat) in self.waiting.items()],
+                "labels": self.labels.state(),
             },
         )
         arrays |= more
@@ -254,7 +242,7 @@ class Store:
         self.alarms.restore(state["alarms"])
         self.errors.restore(state["errors"])
         self.history = {operator.index(round): sent.tobytes() for round, sent in state["history"]}
-        self.waiting = {id: (x, y_hat) for id, x, y_hat in state["waiting"]}
+        self.labels.restore(state["labels"])
         if self.ahead is not None:
             self.ahead.restore(state["ahead"])
         self.readings, self.origin = state["readings"], json.loads(state["origin"])

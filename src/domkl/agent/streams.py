@@ -40,7 +40,7 @@ from . import sources
 from .config import STORED, TABLES, TARGET, WITHIN, AgentConfig, StreamSection
 from .rows import EXAMPLE, PASSED, CsvRows, JsonRows, RefusedRows, Row, RowRefused, fault_of
 from .sources import Numbered, Origin, Place, Snapshots, T, TableRows, Tail
-from .topics import JoinedRows, Message, TopicRows
+from .topics import JoinedRows, LabelRows, Message, TopicRows
 
 
 class Scaling(NamedTuple):
@@ -196,7 +196,7 @@ class Stream(AsyncIterator[Reading]):
 
     def _checked(self, row: Row) -> Row:
         """The row itself if it can be predicted or learnt."""
-        if row.x is None and (row.y is None or row.id is None):
+        if row.x is None and (row.y is None or (row.id is None and row.time is None)):
             reason = "the row has neither x nor a label with the id of an earlier x"
             remedy = f"put the inputs under x, such as {EXAMPLE}, or name them in [columns] features"
             raise RowRefused("no x", reason, remedy)
@@ -251,13 +251,13 @@ def open_stream(
     section.check_inputs(inputs)
     scaling = Scaling.of(section, inputs, missing)
     columns, encoder = encoding_of(columns or Columns(), missing)
-    live = scaling, 0, skip, None, refused
+    live, by_time = (scaling, 0, skip, None, refused), section.labels == "time"
     if section.kind == "topic":
         if messages is None:
             raise InputError("messages is None and kind is 'topic'; expected a queue; pass messages=")
         return Stream(sources.messages(messages), _of_topics(section, encoder, learner), *live)
     if section.kind == "stdin":
-        return Stream(sources.stdin(stdin), JsonRows(encoder, learner), *live)
+        return Stream(sources.stdin(stdin), JsonRows(encoder, learner, by_time), *live)
     if section.kind in TABLES:
         if encoder is None:
             remedy = "expected the columns to predict from; name them"
@@ -267,8 +267,8 @@ def open_stream(
     tail = Tail(Path(section.path or ""), section.follow, None if origin is None else Origin.of(origin))
     how = scaling, skip, 0, tail, refused
     if section.kind == "jsonl":
-        return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner), *how)
-    rows = CsvRows(encoder, columns, columns.target, inputs, learner)
+        return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner, by_time), *how)
+    rows = CsvRows(encoder, columns, columns.target, inputs, learner, by_time)
     return Stream(sources.at_most(most, sources.csv(tail, rows)), rows, *how)
 
 
@@ -287,8 +287,12 @@ def stream_of(config: AgentConfig, skip: int = 0, *, follow: bool | None = None,
 
 
 def _of_topics(section: StreamSection, encoder: Encoder | None, learner: str) -> Callable[[Message], Row]:
+    by_time = section.labels == "time"
+    if section.label_topic is not None:
+        readings = _of_topics(dataclasses.replace(section, label_topic=None, labels="id"), encoder, learner)
+        return LabelRows(section.label_topic, JsonRows(encoder, learner, by_time), readings)
     if not section.topics:
-        return TopicRows(encoder, learner, section.patterns)
+        return TopicRows(encoder, learner, section.patterns, by_time=by_time)
     if encoder is None:
         raise InputError(
             "[stream] topics is given without [columns] features; expected the columns to join; name them"

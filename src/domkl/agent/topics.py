@@ -18,15 +18,13 @@ from ..base import checks
 from ..datasets.columns import Columns
 from ..datasets.encoder import Encoder
 from . import transports
-from .config import ARRIVAL, LONGEST_ROW, AgentConfig
+from .config import ARRIVAL, LONGEST_ROW, TOPIC, AgentConfig
 from .logs import Refused
 from .rows import PASSED, JsonRows, Row, RowRefused, encoded, too_long
 from .transports.base import Message as Received
 from .transports.base import Retained
 from .transports.names import HERE, matches
 
-#: A column that every message has besides its own and that of its arrival.
-TOPIC = "topic"
 #: The most topics whose last messages are held; those that are named without wildcards come on top.
 MOST_TOPICS = 256
 #: Seconds by which a clock may be ahead of ours.
@@ -87,8 +85,10 @@ class TopicRows:
         learner: str = "",
         named: Iterable[str] = (),
         clock: Callable[[], float] = time.time,
+        by_time: bool = False,
     ) -> None:
-        self.json, self.encoder, self._order = JsonRows(encoder, learner), encoder, Order(named, clock)
+        self.json, self.encoder = JsonRows(encoder, learner, by_time), encoder
+        self._order = Order(named, clock)
 
     def __call__(self, message: Message) -> Row:
         if isinstance(message.payload, Retained):  # seen before, perhaps
@@ -96,8 +96,8 @@ class TopicRows:
         row = self._row(message)
         if row is PASSED:
             return row
-        if row.x is None:  # the label of an earlier reading, by its id
-            return row if row.time is not None else row._replace(time=message.at)
+        if row.x is None:  # the label of an earlier reading
+            return row if row.time is not None or row.id is None else row._replace(time=message.at)
         at = self._order.check(message, row.time)
         self._order.note(message, at)
         return row._replace(time=at)
@@ -125,6 +125,22 @@ class TopicRows:
         if found.isdisjoint({*columns.features, columns.target, "y"}):
             reason = f"the message has none of the columns, but {checks.short(sorted(found)[:5])}"
             raise RowRefused("no column", reason, "fix the names, or the paths of nested records")
+
+
+class LabelRows:
+    """Messages of which those on one topic are labels of earlier readings, and the others are readings."""
+
+    def __init__(self, topic: str, labels: JsonRows, readings: Callable[[Message], Row]) -> None:
+        self._topic, self._labels, self._readings = topic, labels, readings
+
+    def __call__(self, message: Message) -> Row:
+        if not matches(self._topic, message.topic):
+            return self._readings(message)
+        if isinstance(message.payload, Retained):  # learnt before, perhaps
+            return PASSED
+        if len(message.payload) > LONGEST_ROW:
+            raise too_long()
+        return self._labels.label(message.payload)
 
 
 class Last(NamedTuple):

@@ -6,7 +6,7 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ..base import checks
@@ -126,38 +126,119 @@ class Shown:
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self.waiting: dict[Any, tuple[dict[str, Any], Any]] = {}  # predictions whose labels are not known yet
         self.guesses, self.curve = Guesses(), Curve()
-        self.alarms, self.traced, self.seen_at = 0, 0, time.monotonic()
-        self.reported: dict[str, Any] = {}  # errors that it reported itself
-        self.effects: dict[str, Any] | None = None  # which inputs matter
-        self.readings: deque[tuple[Any, float]] = deque(maxlen=READINGS)  # of the target, where it forecasts
-        self.curve_ahead: list[list[Any]] | None = None
+        self.seen_at = time.monotonic()
+        self._alarms = self._traced = 0
+        self._reported: dict[str, Any] = {}  # errors that it reported itself
+        self._effects: dict[str, Any] | None = None  # which inputs matter
+        self._readings: deque[tuple[Any, float]] = deque(maxlen=READINGS)  # of the target, where it forecasts
+        self._ahead: list[list[Any]] | None = None
 
-    def judged(self, record: dict[str, Any]) -> dict[str, Any] | None:
-        """The earlier record of a prediction whose label has come, with what this one says of it."""
-        if "id" not in record or record.get("y") is None or record["id"] not in self.waiting:
-            return None
-        earlier = self.waiting[record["id"]][0]
-        earlier |= {key: record[key] for key in ("alarm", "surprise") if key in record}
-        return earlier
-
-    def add(self, record: dict[str, Any]) -> dict[str, Any]:
-        self.recent.append(record)
-        self.waiting[record.get("id", record["index"])] = record, self.guesses.now()
-        if len(self.waiting) > WAITING:
-            del self.waiting[next(iter(self.waiting))]
+    def sample(self, record: dict[str, Any]) -> dict[str, Any]:
+        """Take a prediction, or what one says of the label of an earlier one, which is then returned."""
+        key = record.get("id", record.get("label_of"))
+        if key is not None and record.get("y") is not None and key in self.waiting:
+            said: dict[str, Any] = {key: record[key] for key in ("alarm", "surprise") if key in record}
+            record = self.waiting[key][0]
+            record.update(said)
+        else:
+            self.recent.append(record)
+            self.waiting[record.get("id", record["index"])] = record, self.guesses.now()
+            if len(self.waiting) > WAITING:
+                del self.waiting[next(iter(self.waiting))]
+        self._alarms += bool(record.get("alarm"))
         return record
 
+    def truth(self, key: Any, y: float) -> None:
+        """The label of a prediction that waits for it."""
+        record, guessed = self.waiting.pop(key)
+        record["y"] = y
+        guesses = self.guesses
+        guesses.judge(y, record["y_hat"], guessed)
+        if guesses.count and self.curve.is_due(guesses.count):
+            error, *others = guesses.roots()
+            self.curve.add((record.get("round", guesses.count), error, self._rmse_alone, *others))
+
+    def forecast(
+        self,
+        when: Any,
+        now: float | None,
+        curve: Sequence[Mapping[str, Any]],
+        errors: Sequence[float],
+        simple: Sequence[float],
+    ) -> None:
+        """A reading of the target, and what is forecast from it."""
+        if now is not None:
+            self._readings.append((when, now))
+        keys = ("lead", "time", "y_hat", "low", "high")
+        columns = [[point.get(key) for point in curve] for key in keys]
+        told = ([value if math.isfinite(value) else None for value in each] for each in (errors, simple))
+        self._ahead = [*columns, *told]
+
+    def report(self, status: Mapping[str, Any]) -> None:
+        """How it is, as it says; its curve too, where its samples are not known here."""
+        self.status = {key: status[key] for key in COUNTS if key in status}
+        self._reported = {key: status.get(key) for key in ("rmse", "rmse_alone", "weights")}
+        self._alarms = max(self._alarms, int(status.get("alarms") or 0))
+        self.seen_at = time.monotonic() - float(status.get("age") or 0.0)
+        rmse, round, points = self._reported["rmse"], self.status.get("round"), self.curve.points
+        if rmse is None or self.guesses.count or (points and points[-1][0] == round):
+            return
+        self._traced += 1
+        if self.curve.is_due(self._traced):
+            self.curve.add((round, rmse, self._reported["rmse_alone"], None, None))
+
+    def explain(self, round: int, inputs: list[list[Any]]) -> None:
+        """Which inputs matter."""
+        self._effects = {"round": round, "inputs": inputs}
+
     @property
-    def rmse_alone(self) -> float | None:
+    def _rmse_alone(self) -> float | None:
         """The error with own samples only, over the samples that are judged here.
 
         A learner reports this and its error over all samples, also those before its first label, of which
         both know nothing; so only the difference of the two is used.
         """
-        alone, rmse = self.reported.get("rmse_alone"), self.reported.get("rmse")
+        alone, rmse = self._reported.get("rmse_alone"), self._reported.get("rmse")
         if alone is None or rmse is None or not self.guesses.count:
             return alone
         return math.sqrt(max(0.0, self.guesses.error + alone**2 - rmse**2))
+
+    def row(self, has_errors: bool) -> dict[str, Any]:
+        """What is shown of each learner."""
+        row = {"name": self.name, **self.status, "alarms": self._alarms}
+        row["age"] = round(time.monotonic() - self.seen_at, 1)
+        if has_errors:
+            rmse, no_change, mean = self.guesses.roots()
+            rmse = self._reported.get("rmse") if rmse is None else rmse
+            row |= {"rmse": rmse, "rmse_alone": self._rmse_alone, "no_change": no_change, "mean": mean}
+        return row
+
+    def detail(self, has_readings: bool, has_errors: bool) -> dict[str, Any]:
+        """What is shown of one learner at a time."""
+        found: dict[str, Any] = {"name": self.name}
+        if has_readings:
+            found["samples"] = [[record.get(key) for record in self.recent] for key in COLUMNS]
+            found["effects"] = self._effects
+            if self._ahead is not None:
+                found["readings"] = list(map(list, zip(*self._readings, strict=True)))
+                found["ahead"] = self._ahead
+        if has_errors:
+            found["errors"] = list(map(list, zip(*self.curve.points, strict=True)))
+            found["weights"] = self._reported.get("weights") or []
+        return found
+
+
+def about_page(title: str, **more: Any) -> dict[str, Any]:
+    """What a page says of all learners together; `more` are those that are known."""
+    empty: dict[str, Any] = {
+        "target": "",
+        "unit": "",
+        "self": None,
+        "publish": "full",
+        "inputs": [],
+        "rounds": 0,
+    }
+    return {"title": title, **empty, "alarming": False, **more, "state": "running"}
 
 
 class Feed:
@@ -186,14 +267,8 @@ class Feed:
         alarming: bool = False,
     ) -> None:
         checks.one_of("publish", publish, LEVELS)
-        self.about: dict[str, Any] = {
-            "title": title,
-            "target": target,
-            "unit": unit,
-            "self": own,
-            "publish": publish,
-        }
-        self.about |= {"inputs": list(inputs), "rounds": rounds, "state": "running", "alarming": alarming}
+        about = {"target": target, "unit": unit, "self": own, "publish": publish, "inputs": list(inputs)}
+        self.about = about_page(title, **about, rounds=rounds, alarming=alarming)
         self.version, self.publish, self.own = 0, publish, own
         self._learners: dict[str, Shown] = {}
         self._alarms: deque[dict[str, Any]] = deque(maxlen=ALARMS)
@@ -204,32 +279,24 @@ class Feed:
     def sample(self, record: dict[str, Any]) -> None:
         """A prediction: a record as agents write it, with `learner`; its label comes with `truth`.
 
-        A second record with the id of one that waits, and a label, tells what is thought of that label.
+        A record with a label, and the id of one that waits or its index as `label_of`, tells what is
+        thought of that label.
         """
-        with self._changing:
-            shown = self._shown(record["learner"])
-            if shown is None:
-                return
-            record = shown.judged(record) or shown.add(record)
-            if record.get("alarm"):
-                shown.alarms += 1
-                self._alarms.append(record)
-            self.version += 1
+
+        def add(shown: Shown) -> None:
+            found = shown.sample(record)
+            if found.get("alarm"):
+                self._alarms.append(found)
+
+        self._tell(record["learner"], add)
 
     def truth(self, learner: str, key: Any, y: float) -> None:
         """A label; `key` is the id of its prediction, or the index where it had none."""
         with self._changing:
             shown = self._learners.get(learner)
-            if shown is None or key not in shown.waiting:
-                return
-            record, guessed = shown.waiting.pop(key)
-            record["y"] = y
-            guesses = shown.guesses
-            guesses.judge(y, record["y_hat"], guessed)
-            if guesses.count and shown.curve.is_due(guesses.count):
-                error, *others = guesses.roots()
-                shown.curve.add((record.get("round", guesses.count), error, shown.rmse_alone, *others))
-            self.version += 1
+            if shown is not None and key in shown.waiting:
+                shown.truth(key, y)
+                self.version += 1
 
     def forecast(
         self,
@@ -242,51 +309,27 @@ class Feed:
     ) -> None:
         """A reading of the target and what is forecast from it, of each lead as agents write it; typical
         errors of each lead, and of the best simple guess."""
-        with self._changing:
-            shown = self._shown(learner)
-            if shown is None:
-                return
-            if now is not None:
-                shown.readings.append((when, now))
-            keys = ("lead", "time", "y_hat", "low", "high")
-            columns = [[point.get(key) for point in curve] for key in keys]
-            told = ([value if math.isfinite(value) else None for value in each] for each in (errors, simple))
-            shown.curve_ahead = [*columns, *told]
-            self.version += 1
+        self._tell(learner, lambda shown: shown.forecast(when, now, curve, errors, simple))
 
     def status(self, status: Mapping[str, Any]) -> None:
         """How a learner is: `learner`, and any of `COUNTS`, `rmse`, `rmse_alone` and `weights`."""
-        with self._changing:
-            shown = self._shown(str(status["learner"])[:LONGEST])
-            if shown is not None:
-                shown.status = {key: status[key] for key in COUNTS if key in status}
-                shown.reported = {key: status.get(key) for key in ("rmse", "rmse_alone", "weights")}
-                shown.alarms = max(shown.alarms, int(status.get("alarms") or 0))
-                shown.seen_at = time.monotonic() - float(status.get("age") or 0.0)
-                self._trace(shown)
-                self.version += 1
+        self._tell(str(status["learner"])[:LONGEST], lambda shown: shown.report(status))
 
     def explain(self, learner: str, round: int, inputs: list[list[Any]]) -> None:
         """Which inputs matter: rows of name, part, effect and direction, the most important first."""
-        with self._changing:
-            shown = self._shown(learner)
-            if shown is not None:
-                shown.effects = {"round": round, "inputs": inputs}
-                self.version += 1
-
-    @staticmethod
-    def _trace(shown: Shown) -> None:
-        """The curve of a learner whose samples are not known here, from the errors that it reports."""
-        rmse, round = shown.reported["rmse"], shown.status.get("round")
-        if rmse is None or shown.guesses.count or (shown.curve.points and shown.curve.points[-1][0] == round):
-            return
-        shown.traced += 1
-        if shown.curve.is_due(shown.traced):
-            shown.curve.add((round, rmse, shown.reported["rmse_alone"], None, None))
+        self._tell(learner, lambda shown: shown.explain(round, inputs))
 
     def end(self) -> None:
         self.about["state"] = "ended"
         self.version += 1
+
+    def _tell(self, name: str, change: Callable[[Shown], None]) -> None:
+        """Change what is shown of a learner, if there is room for it."""
+        with self._changing:
+            shown = self._shown(name)
+            if shown is not None:
+                change(shown)
+                self.version += 1
 
     def _shown(self, name: str) -> Shown | None:
         found = self._learners.get(name)
@@ -305,44 +348,25 @@ class Feed:
     def document(self, learner: str | None) -> dict[str, Any]:
         """All learners, and details of one: the one asked for, else our own, else the first."""
         with self._changing:
-            own = self.about["self"]
-            names = [name for name in (learner, own, *self._learners) if name in self._learners]
-            detail = self._detail(self._learners[names[0]]) if names else None
-            rows = [self._row(shown) for shown in self._learners.values()]
-            alarms = [_alarm(record) for record in self._alarms] if self.publish == "full" else []
+            is_full, has_errors = self.publish == "full", self.publish != "counts"
+            shown = self._chosen(learner)
+            detail = None if shown is None else shown.detail(is_full, has_errors)
+            rows = [each.row(has_errors) for each in self._learners.values()]
+            alarms = [_alarm(record) for record in self._alarms] if is_full else []
         return {**self.about, "now": time.time(), "learners": rows, "alarms": alarms, "detail": detail}
 
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
         """A learner's last predictions, the newest last; none where readings are not published."""
         with self._changing:
-            names = [
-                name for name in (learner, self.about["self"], *self._learners) if name in self._learners
-            ]
-            if self.publish != "full" or not names:
+            shown = self._chosen(learner)
+            if self.publish != "full" or shown is None or not most:
                 return []
-            return [dict(record) for record in list(self._learners[names[0]].recent)[-most:]] if most else []
+            return [dict(record) for record in list(shown.recent)[-most:]]
 
-    def _row(self, shown: Shown) -> dict[str, Any]:
-        row = {"name": shown.name, **shown.status, "alarms": shown.alarms}
-        row["age"] = round(time.monotonic() - shown.seen_at, 1)
-        if self.publish != "counts":
-            rmse, no_change, mean = shown.guesses.roots()
-            rmse = shown.reported.get("rmse") if rmse is None else rmse
-            row |= {"rmse": rmse, "rmse_alone": shown.rmse_alone, "no_change": no_change, "mean": mean}
-        return row
-
-    def _detail(self, shown: Shown) -> dict[str, Any]:
-        found: dict[str, Any] = {"name": shown.name}
-        if self.publish == "full":
-            found["samples"] = [[record.get(key) for record in shown.recent] for key in COLUMNS]
-            found["effects"] = shown.effects
-            if shown.curve_ahead is not None:
-                found["readings"] = list(map(list, zip(*shown.readings, strict=True)))
-                found["ahead"] = shown.curve_ahead
-        if self.publish != "counts":
-            found["errors"] = list(map(list, zip(*shown.curve.points, strict=True)))
-            found["weights"] = shown.reported.get("weights") or []
-        return found
+    def _chosen(self, learner: str | None) -> Shown | None:
+        """The learner that was asked for, else our own, else the first."""
+        names = (name for name in (learner, self.own, *self._learners) if name in self._learners)
+        return next((self._learners[str(name)] for name in names), None)
 
 
 def _alarm(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..base.types import Array
-from .feed import COLUMNS, FAR, MOST, RECENT, ROLLING, Curve
+from .feed import COLUMNS, FAR, MOST, RECENT, ROLLING, Curve, about_page
 
 
 class Rolling:
@@ -109,14 +109,7 @@ class RunFeed:
         times: Array | None = None,
     ) -> None:
         J, self.names, self._near, self._expert = len(names), list(names), neighbours, list(weights)
-        self.about: dict[str, Any] = {
-            "title": title,
-            "target": target,
-            "unit": unit,
-            "self": None,
-            "publish": "full",
-        }
-        self.about |= {"inputs": [], "rounds": rounds, "state": "running", "alarming": False}
+        self.about = about_page(title, target=target, unit=unit, rounds=rounds)
         self.version = self.done = 0
         self._factor, self._offset, self._delay, self._times = factor, offset, delay, times
         self._rolling, self._has_alone = Rolling(J, RECENT + WINDOW, delay), False
