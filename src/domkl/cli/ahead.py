@@ -123,7 +123,7 @@ def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
     model = model_of(series, found)
     results.write_whole(folder / FORECAST, ahead.csv_of(ahead.forecast_rows(model, 0.9)).encode())
     model.save(folder / MODEL)
-    results.write_whole(folder / PAGE, page(found, series).encode())
+    results.write_whole(folder / PAGE, page(found, series, model).encode())
     files = {"Report": PAGE, "Forecast": FORECAST, "Model": MODEL}
     return {what: path, **{name: folder / file for name, file in files.items()}}
 

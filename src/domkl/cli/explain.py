@@ -7,8 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..base import checks
 from ..base.errors import InputError
 from ..base.words import NONE, digits, number, percent
+from ..faces.ahead import Forecasts
 from ..faces.estimator import DOMKL
 from ..lab.sheet import Sheet
 from ..learning.explain import Contributions, Effects, direction
@@ -30,6 +32,7 @@ def add_to(commands: Any) -> None:
     add("--data", metavar="SOURCE", help="explain the predictions for the rows of this file, too")
     add("--rows", type=int, default=ROWS, metavar="N", help="the first N of them (default: %(default)s)")
     add("--learner", metavar="NAME", help="of a network, this learner (default: the best, as in predict)")
+    add("--lead", metavar="H", help="of a model with a horizon, this lead (default: the nearest)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -37,15 +40,32 @@ def run(args: argparse.Namespace) -> None:
     if args.rows < 1:
         raise InputError(f"--rows is {args.rows}; expected at least 1; choose more")
     model = DOMKL.load(args.model)
-    place = predict.chosen(model, args.learner)
-    overall = _one(model.explain(), place)
+    place, h = predict.chosen(model, args.learner), _lead(model, args)
+    overall = _one(model.explain(target=h), place)
     assert isinstance(overall, Effects)
     overall = overall._replace(effect=overall.effect * abs(model.about.factor))
     rows = [] if args.data is None else _rows(model, args)
+    if isinstance(model, Forecasts):
+        rows = [(model.n, place, _one(model.explain("last", h), place))]
+    ahead = {"lead": model.leads[h]} if isinstance(model, Forecasts) else {}
     if args.json:
-        show.document(_document(model, place, overall, rows))
+        show.document({**ahead, **_document(model, place, overall, rows)})
         return
-    _print(model, place, overall, rows)
+    _print(model, place, overall, rows, *ahead.values())
+
+
+def _lead(model: DOMKL, args: argparse.Namespace) -> int:
+    """The place of the lead that is asked for, the nearest by default; 0 of a model without a horizon."""
+    if not isinstance(model, Forecasts):
+        if args.lead is not None:
+            raise InputError("--lead is given and the model has no horizon; expected one with; leave it out")
+        return 0
+    if args.data is not None:
+        raise InputError(
+            "--data is given and the model has a horizon; expected none, as its last forecast is explained; "
+            "leave it out"
+        )
+    return 0 if args.lead is None else model.leads.index(checks.one_of("--lead", args.lead, model.leads))
 
 
 def _one(found: Any, place: int) -> Any:
@@ -91,8 +111,9 @@ def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained])
     }
 
 
-def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> None:
+def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained], lead: str = "") -> None:
     unit, target = model.about.unit, model.about.target or "the target"
+    target = f"{target} {lead} ahead" if lead else target
     of = f": {predict.described(model, place)}" if len(model.learners) > 1 else ""
     show.sheet(_overall(f"What matters to the prediction of {target}{of}", unit, overall))
     if rows:

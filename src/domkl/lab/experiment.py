@@ -68,8 +68,8 @@ class OmklSpec:
 class Experiment:
     """A whole experiment file.
 
-    [model] is what learns; [paper] is the paper's learner that stands beside it, and that `--model paper`
-    chooses; [omkl] is the centralised comparator.
+    [model] is what learns; [paper] is the paper's learner that `--model paper` chooses; [omkl] is the
+    centralised comparator of `domkl reproduce`.
     """
 
     name: str

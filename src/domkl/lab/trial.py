@@ -1,4 +1,4 @@
-"""An experiment carried out on one network, beside its comparators.
+"""An experiment carried out on one network.
 
 `prepare` and `from_table` bring the streams of a `Source`, a user's table divided over learners so that
 nothing comes from the future; `carry_out` runs them, and an `Outcome` holds what tables and figures need.
@@ -30,10 +30,9 @@ from ..exchange.graph import LONE, Graph, as_graph, build
 from ..learning import conformal, kernels, losses, naive
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
-from ..models.settings import ModelSettings, Paper
+from ..models.settings import ModelSettings
 from ..simulator import Progress, Run, Watch, simulate
-from .central import omkl
-from .experiment import DataSpec, Experiment, OmklSpec
+from .experiment import DataSpec, Experiment
 
 #: What is said of each way to divide a table's rows over J learners.
 DIVIDED = {
@@ -210,7 +209,6 @@ class Outcome:
     fingerprint: str | None  # of the kernels' frequencies, likewise
     run: Run
     mse_alone: Array  # (J,) of each learner with its own samples only
-    central_mse: Array  # (J,) of OMKL, which sees everybody's data, on each learner's samples
     baselines: dict[str, Array]  # further mean squared errors, (J,)
     unit: str  # of sqrt(scale * MSE)
     scale: float  # what a squared error is multiplied with to be in that unit squared
@@ -305,23 +303,16 @@ def _link(text: str, names: Sequence[str]) -> tuple[str, str]:
 def carry_out(
     experiment: Experiment, source: Source, progress: Progress | None = None, watch: Watch | None = None
 ) -> Outcome:
-    """Run the model on the experiment's first graph, and OMKL and the baselines on the same samples.
-
-    Beside model "auto" stands the same network with the experiment's [paper] learner.
-    """
-    model, paper, own = experiment.model, _paper_of(experiment), experiment.paper_model
+    """Run the model on the experiment's first graph, beside simple guesses of the same samples."""
+    model, own = experiment.model, experiment.paper_model
     graph = network(experiment.graphs[0], source.split.names)
-    asked, in_range = source.split.y.shape[1], scaled(source, paper.loss_function)
-    run = learn(model, (source if model.takes_raw else in_range).split, graph, progress, watch)
-    if run.y_hat.shape[1] < asked:
-        stopped = f"stopped after {run.y_hat.shape[1]} of {asked} rounds"
-        source = cut(source, run.y_hat.shape[1])._replace(notes=(*source.notes, stopped))
-        in_range = scaled(source, paper.loss_function)
-    seen = source if model.takes_raw else in_range
-    factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
-    alike = model is paper or seen.split.known is not None  # the paper's learner takes one delay for all
-    beside = {} if alike else {"paper": factor * learn(paper, in_range.split, graph).mse}
-    T, d = seen.split.X.shape[1:]
+    asked = source.split.y.shape[1]
+    seen = source if model.takes_raw else scaled(source, model.loss_function)
+    run = learn(model, seen.split, graph, progress, watch)
+    T, d = run.y_hat.shape[1], seen.split.X.shape[2]
+    if asked > T:
+        stopped = f"stopped after {T} of {asked} rounds"
+        source, seen = (cut(each, T)._replace(notes=(*each.notes, stopped)) for each in (source, seen))
     inferred = (f"network {graph.note}: the paper's figure is not in its text",) if graph.note else ()
     return Outcome(
         experiment=experiment,
@@ -332,24 +323,13 @@ def carry_out(
         fingerprint=None if own is None else kernels.fingerprint(own.draw(d)),
         run=run,
         mse_alone=alone(model, seen.split, run),
-        central_mse=factor * centralised(paper, experiment.omkl, in_range.split),
-        baselines={**beside, **_guesses(seen, model.loss_function)},
+        baselines=_guesses(seen, model.loss_function),
         unit=source.unit,
         scale=seen.scale,
-        notes=(*inferred, *in_range.notes, *unused(in_range)),
+        notes=(*inferred, *seen.notes, *unused(seen)),
         source=source,
         origin=seen.origin,
     )
-
-
-def _paper_of(experiment: Experiment) -> Paper:
-    """The model if it is the paper's, else the [paper] learner, made to learn the same kind of labels."""
-    model, paper = experiment.model, experiment.paper
-    if experiment.paper_model is not None:
-        return experiment.paper_model
-    if paper.loss_function.classifies == model.loss_function.classifies:
-        return paper
-    return dataclasses.replace(paper, loss=model.loss, reg=None, delta=None)
 
 
 def learn(
@@ -386,19 +366,6 @@ def alone(model: ModelSettings, split: Split, run: Run) -> Array:
     options: Any = {"model": model, "delay": split.delay, "dtype": model.precision}
     lone = [simulate(split.X[[j]], split.y[[j]], LONE, **options) for j in range(len(run.mse))]
     return np.concatenate([found.mse for found in lone])
-
-
-def centralised(paper: Paper, spec: OmklSpec, split: Split) -> Array:
-    """OMKL on everybody's samples, round by round; its error on each learner's samples. (J,)"""
-    J, T, d = split.X.shape
-    if split.known is not None:  # it learns labels in their order
-        return np.full(J, np.nan)
-    X, y = split.X.swapaxes(0, 1).reshape(T * J, d), split.y.T.reshape(T * J)
-    mu, eta_g = spec.settings(paper.rates_at(T), T * J)
-    loss = paper.loss_function
-    run = omkl(X, y, kernels=paper.draw(d), mu=mu, eta_g=eta_g, loss=loss, delay=split.delay * J)
-    labels = losses.labels(loss, y)
-    return np.asarray(((run.y_hat - labels) ** 2).reshape(T, J).mean(0))
 
 
 def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
