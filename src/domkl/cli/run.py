@@ -91,6 +91,8 @@ def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
         check_rate(args.alarm_rate)
         if chosen.model.loss_function.classifies:
             raise InputError("--alarm-rate is for numbers; expected no classes; leave it out")
+    if len(chosen.columns.targets) > 1:
+        _check_several(args, chosen)
     if args.save is not None and not chosen.model.can_go_on:
         raise InputError("--save is for model auto; expected --model auto with it; leave one out")
     if not args.no_report:
@@ -98,6 +100,20 @@ def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
     for option in ("predictions", "save"):
         if getattr(args, option) is not None:
             show.check_file(getattr(args, option), f"--{option}")
+
+
+def _check_several(args: argparse.Namespace, chosen: Experiment) -> None:
+    """Refuse what is for one target."""
+    if not chosen.model.has_targets:
+        raise InputError(
+            "--target names several and the model is paper; expected auto for several; choose one"
+        )
+    for option in ("live", "alarm_rate"):
+        if getattr(args, option) is not None:
+            name = option.replace("_", "-")
+            raise InputError(
+                f"--{name} is for one target; expected one in --target; leave one of the two out"
+            )
 
 
 def _print(args: argparse.Namespace, outcome: Outcome) -> None:

@@ -60,6 +60,20 @@ class Source(NamedTuple):
     raw: bool = False  # whether values are as in the user's file, of any size
     origin: float = 0.0  # what a label of 0 is in the unit
 
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What is predicted."""
+        return (self.target,) if self.columns is None else self.columns.targets
+
+    def parts(self) -> list[Source]:
+        """The same streams with each target by itself."""
+        if self.split.y.ndim == 2:
+            return [self]
+        splits = (dataclasses.replace(self.split, y=each) for each in np.moveaxis(self.split.y, -1, 0))
+        return [
+            self._replace(split=each, target=name) for each, name in zip(splits, self.targets, strict=True)
+        ]
+
 
 def from_table(
     experiment: Experiment,
@@ -125,7 +139,8 @@ def titled(experiment: Experiment) -> Experiment:
     """The experiment with a title that names the user's own data, if it has none."""
     if experiment.title or not experiment.data.path:
         return experiment
-    return dataclasses.replace(experiment, title=f"{experiment.name}: predicting {experiment.columns.target}")
+    targets = ", ".join(experiment.columns.targets)
+    return dataclasses.replace(experiment, title=f"{experiment.name}: predicting {targets}")
 
 
 def _by_column(table: Table, learners: int | None, rounds: int | None) -> Split:
@@ -139,7 +154,7 @@ def _by_column(table: Table, learners: int | None, rounds: int | None) -> Split:
 
 
 def _refuse_overflow(table: Table) -> None:
-    largest = float(np.abs(table.y).max())
+    largest = float(np.nanmax(np.abs(table.y)))
     if math.isinf(largest * largest):
         raise DataError(
             f"{table.name}, column {table.target!r}: its values reach {largest:g}, too much to square; "
@@ -215,7 +230,33 @@ class Outcome:
     notes: tuple[str, ...]
     source: Source  # the streams as they came
     origin: float = 0.0  # what a label of 0 is in the unit
+    place: int = 0  # which of the model's targets this is of
     _bounds: dict[float, tuple[Array, Array]] = dataclasses.field(default_factory=dict, repr=False)
+
+    def parts(self) -> list[Outcome]:
+        """One outcome for each target, as all but predictions and model are told one by one."""
+        return [self._part(k, source) for k, source in enumerate(self.source.parts())]
+
+    def _part(self, k: int, source: Source) -> Outcome:
+        if source is self.source:
+            return self
+        run, split = self.run, dataclasses.replace(self.split, y=self.split.y[..., k])
+        names = ("theta", "lam", "mse", "cv", "kernel_mse", "kernel_cv", "alone")
+        found = {name: getattr(run, name)[:, k] for name in names}
+        found |= {name: getattr(run, name)[..., k] for name in ("y_hat", "cv_path")}
+        one = {name: mse[:, k] for name, mse in self.baselines.items()}
+        title = f"{self.experiment.name}: predicting {source.target}"
+        return dataclasses.replace(
+            self,
+            experiment=dataclasses.replace(self.experiment, title=title),
+            split=split,
+            run=dataclasses.replace(run, **found),
+            mse_alone=self.mse_alone[:, k],
+            baselines=one,
+            source=source,
+            place=k,
+            _bounds={},
+        )
 
     def in_units(self, values: Array) -> Array:
         """Labels or predictions, as the learners saw them, in the data's unit."""
@@ -313,6 +354,7 @@ def carry_out(
     if asked > T:
         stopped = f"stopped after {T} of {asked} rounds"
         source, seen = (cut(each, T)._replace(notes=(*each.notes, stopped)) for each in (source, seen))
+    guesses = np.stack([_guess(each, model.loss_function) for each in seen.parts()], -1)
     inferred = (f"network {graph.note}: the paper's figure is not in its text",) if graph.note else ()
     return Outcome(
         experiment=experiment,
@@ -323,7 +365,7 @@ def carry_out(
         fingerprint=None if own is None else kernels.fingerprint(own.draw(d)),
         run=run,
         mse_alone=alone(model, seen.split, run),
-        baselines=_guesses(seen, model.loss_function),
+        baselines={"simple guess": guesses.reshape(run.mse.shape)},
         unit=source.unit,
         scale=seen.scale,
         notes=(*inferred, *seen.notes, *unused(seen)),
@@ -368,7 +410,7 @@ def alone(model: ModelSettings, split: Split, run: Run) -> Array:
     return np.concatenate([found.mse for found in lone])
 
 
-def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
+def _guess(source: Source, loss: Loss) -> Array:
     """Mean squared error of the simple guess that is best for each learner, in hindsight. (J,)"""
     split, y = source.split, losses.labels(loss, source.split.y)
     groups, best = _categories(source), []
@@ -377,7 +419,7 @@ def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
         late = split.delays if isinstance(split.delays, int) else split.delays[j]
         guesses = naive.simple_guesses(labels, times, late, None if groups is None else groups[j])
         best.append(min(float(((guess - labels) ** 2).mean()) for guess in guesses.values()))
-    return {"simple guess": np.array(best)}
+    return np.array(best)
 
 
 def _categories(source: Source) -> NDArray[np.int_] | None:

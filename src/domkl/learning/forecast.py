@@ -465,7 +465,7 @@ class Forecaster:
         common = np.array([last, *lags, here])
         inputs = np.concatenate([x, common, own[0]])
         self.usual += np.nan_to_num(x - self.usual) / max(float(self.seen.n), 1.0)
-        columns = self._columns(*(np.broadcast_to(each, (self.H, len(each))) for each in (x, common)), own)
+        columns = self._columns(np.tile(x, (self.H, 1)), np.tile(common, (self.H, 1)), own)
         ridge = np.clip(last + self.ridges.predict(columns), *self.seen.range())
         naive = _guesses(np.full(self.H, last), own)
         blank = np.full(self.H, np.nan)

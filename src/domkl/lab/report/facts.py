@@ -49,8 +49,11 @@ def document(outcome: Outcome) -> Document:
     root of "mse"; "scale" is the factor from the learners' own squared errors. "alone" is what a learner
     would have with its own samples only. "model" holds the settings as given, "rates" and
     "kernels" what they became. "sent" is how many values a learner sends to each neighbour in a round, on
-    average. What is not finite, not known, or not part of the model is None.
+    average. What is not finite, not known, or not part of the model is None. Of several targets there is a
+    document for each, under "targets".
     """
+    if len(parts := outcome.parts()) > 1:
+        return {"targets": [document(part) for part in parts]}
     return {
         **_setting(outcome),
         "learners": [_learner(outcome, j) for j in range(outcome.graph.J)],
@@ -93,6 +96,7 @@ def _setting(outcome: Outcome) -> Document:
         "experiment": experiment.name,
         "title": experiment.title,
         "dataset": outcome.dataset,
+        "target": outcome.source.target,
         "unit": outcome.unit,
         "scale": float(outcome.scale),
         "rounds": int(outcome.split.y.shape[1]),

@@ -51,7 +51,7 @@ class Inputs(NamedTuple):
 def inputs(outcome: Outcome) -> Inputs | None:
     """None where the model cannot tell, or has learnt nothing: only `Auto` can."""
     final, source, J = outcome.run.final, outcome.source, outcome.graph.J
-    asked = [] if final is None else [final.rows.as_function(j) for j in range(min(J, ASKED))]
+    asked = [] if final is None else [final.rows.as_function(j, outcome.place) for j in range(min(J, ASKED))]
     models: list[tuple[Function, Usual]] = [model for model in asked if model is not None]
     if not models:
         return None
@@ -169,14 +169,18 @@ def plain(values: Array) -> list[float | None]:
 
 
 def write(outcome: Outcome, directory: str | Path) -> list[Path]:
-    """Write index.html, which contains all, and each figure as SVG and PNG; returns the paths, page first."""
-    directory = Path(directory)
+    """Write index.html, which contains all, and each figure as SVG and PNG; returns the paths, page first.
+
+    Of several targets, each further one has files of its own: index-2.html and so on.
+    """
+    directory, files = Path(directory), dict[str, bytes]()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        drawn = pictures(outcome)
-        files = {"index.html": render(outcome, document(outcome), drawn).encode()}
-        for picture in drawn:
-            files |= {f"{picture.name}.svg": picture.svg.encode(), f"{picture.name}.png": picture.png}
+        for k, part in enumerate(outcome.parts()):
+            end, drawn = f"-{k + 1}" if k else "", pictures(part)
+            files[f"index{end}.html"] = render(part, document(part), drawn).encode()
+            for each in drawn:
+                files |= {f"{each.name}{end}.svg": each.svg.encode(), f"{each.name}{end}.png": each.png}
         for name, content in files.items():  # under its name only once it is whole
             disk.replace(directory / name, content, sync=False, is_private=False)
         return [directory / name for name in files]
