@@ -17,7 +17,7 @@ from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
-from ..models.settings import Auto
+from ..models.settings import Auto, Paper
 from . import ahead, declare, fleet, inspect, live, options, show
 
 DEFAULT = "three-stations"
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     if args.horizon is not None and hours is None:
         ahead.run(args)
         return
-    chosen = options.settle(args, _settings(args, experiment.load(args.experiment)))
+    chosen = options.settle(args, _settings(args))
     if args.check:
         inspect.check(chosen, args.json)
         return
@@ -175,10 +175,14 @@ def _named(args: argparse.Namespace) -> dict[str, str]:
     return {name: path for name, path in given.items() if path is not None}
 
 
-def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
-    """The experiment with the options' values in place of its own."""
-    if args.data is not None and args.experiment == DEFAULT:
-        chosen = dataclasses.replace(chosen, model=Auto())  # the file's size was chosen for the stations
+def _settings(args: argparse.Namespace) -> Experiment:
+    """The experiment with the options' values in place of its own; of one's own data no file is needed."""
+    if args.data is None or args.experiment != DEFAULT:
+        chosen = experiment.load(args.experiment)
+    elif args.model == Paper.kind:  # at rates that do better than the printed ones
+        chosen = dataclasses.replace(experiment.load(DEFAULT), model=Auto())
+    else:
+        chosen = Experiment(DEFAULT)
     pairs = (("horizon", options.hours_of(args)), ("split", args.split))
     given: dict[str, Any] = {name: value for name, value in pairs if value is not None}
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, **given))
