@@ -17,12 +17,13 @@ import domkl
 import naive
 import problems
 from domkl import cli
-from domkl.datasets import Table
-from domkl.lab import compare, experiment, trial
+from domkl.datasets import Columns, Table
+from domkl.lab import ahead, compare, experiment, trial
 from domkl.lab.central import AdaRaker, Vaw
 from domkl.lab.compare import Contender, Result
 from domkl.lab.experiment import Experiment
 from domkl.learning import kernels
+from domkl.learning.horizon import horizon
 from domkl.models.settings import KernelSpec
 
 FEW = ["compare", "--rounds", "25"]
@@ -212,3 +213,54 @@ def test_adaraker_follows_a_change_that_omkl_is_slow_to_follow(seed):
     V = kernels.gaussian(2, D=20, seed=seed)
     adaptive = np.mean((problems.taught(AdaRaker(V), X, y) - y)[1000:] ** 2)
     assert adaptive < 0.8 * np.mean((domkl.omkl(X, y, kernels=V).y_hat - y)[1000:] ** 2)
+
+
+def test_forecasts_are_compared_lead_by_lead(tmp_path, capsys):
+    """The others learn each label when its hour has come, and no sooner."""
+    rng, t = np.random.default_rng(0), np.arange(120)
+    y = 10 + 5 * np.sin(2 * np.pi * t / 24) + rng.standard_normal(120)
+    days = [f"2024-05-{1 + k // 24:02} {k % 24:02}:00" for k in t]
+    lines = [f"{when},{value:.4f}" for when, value in zip(days, y, strict=True)]
+    (tmp_path / "s.csv").write_text("\n".join(["time,load", *lines]))
+    argv = ["compare", "--data", str(tmp_path / "s.csv"), "--target", "load", "--horizon", "1h,6h"]
+    found, _ = document(capsys, *argv, "--out", str(tmp_path / "t.csv"))
+    rows = {row["name"]: row for row in found["rows"]}
+    assert found["leads"] == ["1h", "6h"]
+    assert {"domkl, auto", "last value", "mean of the hour", "VAW on the same features"} <= set(rows)
+    assert not [row["reason"] for row in rows.values() if row["reason"]]
+    run = domkl.simulate(
+        np.empty((1, 120, 0)),
+        np.round(y, 4)[None],
+        [[0]],
+        horizon="1h,6h",
+        times=3600.0 * t,
+        model=domkl.Auto(),
+    )
+    last = [np.sqrt(np.mean((np.diff(y) if h == 1 else y[h:] - y[:-h]) ** 2)) for h in (1, 6)]
+    np.testing.assert_allclose(rows["last value"]["rmse"], last, rtol=1e-3)
+    assert rows["domkl, auto"]["rmse"][0] == pytest.approx(np.sqrt(run.mse[0, 0]), rel=0.2)
+    assert min(rows["River KNNRegressor"]["rmse"]) < last[1]
+    assert (tmp_path / "t.csv").read_text().startswith('learner,sees,1h,6h,"CPU time, µs"')
+    columns = Columns(target="load")
+    one, six = ahead.leads(ahead.series_of(tmp_path / "s.csv", columns, horizon("1h,6h")), horizon("1h,6h"))
+    assert one.told[:-1, 0].tolist() == list(range(1, 120))
+    assert six.told[:-6, 0].tolist() == list(range(6, 120))
+    assert np.isnan(six.y[-6:]).all()
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        (["--horizon", "soon"], "horizon is 'soon'"),
+        (["--horizon", "1h", "--learners", "2"], "--learners is given with --horizon"),
+        (["--horizon", "1h", "--trials", "2"], "--trials is given with --horizon"),
+        (["--future", "a"], "--future is of forecasts"),
+        (["--horizon", "1h", "--target", "y"], "--target is for a file"),
+        (["paper-fitted", "--horizon", "1h"], "the data are weather"),
+    ],
+)
+def test_what_a_comparison_of_forecasts_cannot_do_is_refused(argv, words, capsys):
+    assert cli.main(["compare", *argv]) == 2
+    err = capsys.readouterr().err
+    assert words in err
+    assert len(err.splitlines()) == 1

@@ -100,32 +100,6 @@ def test_the_seed_is_the_models():
     assert Experiment("e", model=Paper()).seed == 0
 
 
-def test_beside_auto_stands_the_same_network_of_the_papers_learner():
-    paper = Paper(kernels=KernelSpec(D=5), rates=RateSpec(kappa=0.1))
-    mine = Experiment("e", graphs=("ring",), model=Auto(size=64, seed=3), paper=paper)
-    outcome = trial.carry_out(mine, source())
-    X, y = outcome.split.X, outcome.split.y
-    run = domkl.simulate(X, y, "ring", model=Auto(size=64, seed=3), dtype=np.float32)
-    np.testing.assert_array_equal(outcome.run.y_hat, run.y_hat)
-    other = trial.carry_out(mine.with_model("paper"), source())
-    np.testing.assert_array_equal(outcome.baselines["paper"], other.run.mse)
-    np.testing.assert_array_equal(outcome.central_mse, other.central_mse)
-    assert (outcome.rates, outcome.fingerprint, outcome.sigma2) == (None, None, ())
-    assert other.rates == domkl.Rates.paper(40, 0.1)
-    assert len(other.sigma2) == 17
-    assert "paper" not in other.baselines
-
-
-def test_the_papers_learner_beside_auto_learns_classes_too():
-    made = source()
-    made = made._replace(split=dataclasses.replace(made.split, y=np.sign(made.split.y - 1)))
-    paper = Paper(kernels=KernelSpec(D=5), loss="huber", delta=2.0, reg=0.1)
-    mine = Experiment("e", graphs=("ring",), model=Auto(size=64, loss="logistic"), paper=paper)
-    classes = dataclasses.replace(paper, loss="logistic", reg=None, delta=None)
-    run = domkl.simulate(made.split.X, made.split.y, "ring", model=classes)
-    np.testing.assert_array_equal(trial.carry_out(mine, made).baselines["paper"], run.mse)
-
-
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -201,9 +175,6 @@ def test_an_outcome_holds_the_run_and_its_comparators():
     np.testing.assert_array_equal(outcome.run.mse, run.mse)
     lone = [domkl.simulate(split.X[[j]], split.y[[j]], [[0]], model=given).mse[0] for j in range(3)]
     np.testing.assert_array_equal(outcome.mse_alone, lone)
-    X, y = split.X.swapaxes(0, 1).reshape(-1, 2), split.y.T.ravel()
-    central = domkl.omkl(X, y, kernels=V, mu=1 / 3, eta_g=1.0)
-    np.testing.assert_allclose(outcome.central_mse.mean(), central.mse)
     guesses = [
         simple_guesses(y, None if split.times is None else split.times[j]) for j, y in enumerate(split.y)
     ]
@@ -238,16 +209,6 @@ def test_a_dataset_is_divided_over_the_experiments_learners(monkeypatch):
     mine = Experiment("e", graphs=("paper1",), data=DataSpec(names=("weather",)))
     assert trial.prepare(mine).split.y.shape == (3, 4)
     assert trial.prepare(dataclasses.replace(mine, learners=4)).split.y.shape == (4, 3)
-
-
-def test_the_centralised_learner_receives_labels_no_sooner_than_the_others():
-    late, V = dataclasses.replace(source().split, delay=2), KernelSpec(D=5).draw(2)
-    model = Paper(kernels=V, rates=domkl.Rates(1, 1, 1))
-    found = trial.centralised(model, experiment.OmklSpec(), late)
-    X, y = late.X.swapaxes(0, 1).reshape(-1, 2), late.y.T.ravel()
-    run = domkl.omkl(X, y, kernels=V, mu=1 / 3, eta_g=1.0, delay=6)
-    np.testing.assert_array_equal(found, ((run.y_hat - y) ** 2).reshape(-1, 3).mean(0))
-    assert not run.y_hat[:6].any()
 
 
 def test_networks_from_links():

@@ -270,3 +270,55 @@ def test_a_raw_file_becomes_its_next_hours_with_bounds(tmp_path, capsys):
     assert shown[1][-3:] == [None] * 3  # beyond now there are forecasts alone
     np.testing.assert_allclose(shown[2][-3:], [float(row.split(",")[2]) for row in rows], rtol=1e-3)
     assert all(f'<th scope="row" class="left">{h}h</th>' in page for h in (1, 2, 3))
+
+
+def demand(tmp_path, T=600):
+    """Hourly demand by store and promotion, which has a level of its own for hours that no input tells."""
+    rng, rows = np.random.default_rng(0), ["time,store,promotion,demand"]
+    level = 0.0
+    for t in range(T):
+        level = 0.9 * level + 4 * rng.standard_normal()
+        y = 60 + 20 * np.sin(2 * np.pi * t / 24) + level + 0.5 * rng.standard_normal()
+        store, promotion = "AB"[int(rng.integers(2))], int(rng.uniform() < 0.5)
+        rows.append(
+            f"2024-{4 + t // 720:02}-{1 + t // 24 % 30:02} {t % 24:02}:00,{store},{promotion},{y:.3f}"
+        )
+    (tmp_path / "shop.csv").write_text("\n".join(rows))
+    return str(tmp_path / "shop.csv")
+
+
+def test_what_matters_to_a_forecast_is_what_swapping_really_does(tmp_path, capsys):
+    """Past values are one input, the calendar another; others' moments are put in their place one by one."""
+    out = str(tmp_path / "r")
+    given = ["--data", demand(tmp_path), "--target", "demand", "--horizon", "1h,6h", "--size", "40"]
+    assert cli.main(["run", *given, "--out", out, "--json"]) == 0
+    capsys.readouterr()
+    assert cli.main(["explain", f"{out}/model.domkl", "--lead", "6h", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    told = {row["input"]: row["effect"] for row in found["inputs"]}
+    assert found["lead"] == "6h"
+    assert set(told) == {"past values of demand", "calendar", "store", "promotion"}
+    model = domkl.DOMKL.load(f"{out}/model.domkl")
+    forecast, usual, last = model.rows.as_function(0, 1)
+    rng = np.random.default_rng(7)
+    here, other = (usual(rng.uniform(size=(4000, len(last)))) for _ in range(2))
+    now = dict(zip(*model.about.groups(model.d), strict=True))["time"]
+    for name, place in (("past values of demand", [len(last) - 2]), ("calendar", [*now, len(last) - 1])):
+        swapped = here.copy()
+        swapped[:, place] = other[:, place]
+        assert told[name] == pytest.approx(
+            np.sqrt(np.mean((forecast(swapped) - forecast(here)) ** 2)), rel=0.2
+        )
+    assert max(told["store"], told["promotion"]) < 0.2 * max(told["past values of demand"], told["calendar"])
+    row = found["rows"][0]
+    assert row["y_hat"] == pytest.approx(model.predict()[1], abs=1e-6)
+    assert row["base"] + sum(each["contribution"] for each in row["inputs"]) == pytest.approx(row["y_hat"])
+    assert "past values of demand" in (tmp_path / "r" / "index.html").read_text()
+    assert cli.main(["explain", f"{out}/model.domkl"]) == 0
+    assert "demand 1h ahead" in " ".join(capsys.readouterr().out.split())
+    for wrong, words in (
+        (["--lead", "2h"], "--lead is '2h'; expected one of 1h, 6h"),
+        (["--data", "x"], "--data is given"),
+    ):
+        assert cli.main(["explain", f"{out}/model.domkl", *wrong]) == 2
+        assert words in capsys.readouterr().err

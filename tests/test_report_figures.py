@@ -81,7 +81,7 @@ def test_title_of_the_error_compares_the_two_halves(stations):
 def test_error_of_the_whole_run_stands_beside_the_others(stations):
     drawn, _, _ = figures.draw_error(stations)
     words = legend(drawn)
-    known = {"paper": stations.run.mse, "alone": stations.mse_alone, "OMKL": stations.central_mse}
+    known = {"paper": stations.run.mse, "alone": stations.mse_alone}
     for name, mse in {**known, **stations.baselines}.items():
         assert f"{name} {number(np.sqrt(stations.scale * mse.mean()))}" in words
 

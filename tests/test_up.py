@@ -294,7 +294,6 @@ def test_the_page_of_a_fleet_has_dates_and_inputs_that_matter(tmp_path):
 def test_agents_are_compared_with_one_simulation_of_the_same_model(monkeypatch):
     chosen = experiment.load("three-stations").with_model("paper")
     source, runs = trial.prepare(chosen, 30), []
-    monkeypatch.setattr(trial, "omkl", None)
     monkeypatch.setattr(trial, "simulate", lambda *a, **k: runs.append(domkl.simulate(*a, **k)) or runs[-1])
     network = SimpleNamespace(
         names=list(source.split.names),

@@ -800,7 +800,9 @@ def keys() -> tuple[toml.Keys, dict[str, toml.Keys]]:
 
 def _section(name: str, table: toml.Toml, where: str) -> Any:
     if name == "columns":
-        return Columns.from_table(table, where)
+        columns = Columns.from_table(table, where)
+        need(not columns.also, f"{where} also has names; expected one target of an agent; leave them out")
+        return columns
     if name != "model":
         kinds = {each.name: each.default_factory for each in dataclasses.fields(AgentConfig)}
         return toml.section(kinds[name], table, where)  # type: ignore[arg-type]

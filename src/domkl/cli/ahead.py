@@ -11,12 +11,12 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.words import plural
-from ..datasets import Columns
 from ..exchange.graph import LONE, Graph
 from ..faces.ahead import Forecasts
 from ..faces.saved import About
 from ..lab import ahead, experiment, results, trial
 from ..lab.ahead import Series
+from ..lab.experiment import Experiment
 from ..lab.report.ahead import page
 from ..lab.report.facts import unused, unused_words
 from ..learning.conformal import check_coverage
@@ -30,27 +30,53 @@ from . import options, show
 PREDICTIONS, FORECAST, MODEL, PAGE = "predictions.csv", "forecast.csv", "model.domkl", "index.html"
 
 
+#: The experiment of the shipped stations.
+STATIONS = "three-stations"
+
+
 def learn(args: argparse.Namespace, source: str | None, levels: tuple[float, ...]) -> tuple[Series, Run]:
-    """Read the source's series, None for the shipped stations, and let a network forecast them."""
-    horizon, given = as_horizon(args.horizon), options.columns(args, Columns())
-    future = options.names(args.future) or ()
-    if source is None:
-        series = ahead.stations()
-    else:
-        series = ahead.series_of(source, given, horizon, query=args.query or "", future=future)
-    if getattr(args, "rounds", None) is not None:
-        series = series.first(args.rounds)
-    chosen = options.choose_model(args, dataclasses.replace(experiment.load("three-stations"), model=Auto()))
+    """Read a series, and let a network forecast it."""
+    horizon, chosen = as_horizon(args.horizon), experiment_of(args)
+    series = series_of(args, source, chosen, horizon)
+    model = options.choose_model(args, chosen).model
     with show.progress(f"forecasting {series.table.name}") as bar:
-        run = _simulated(series, horizon, chosen.model, graph_of(args, series), levels, args, bar)
+        run = _simulated(series, horizon, model, graph_of(args, series, chosen), levels, args, bar)
     return series, run
 
 
-def graph_of(args: argparse.Namespace, series: Series) -> Graph:
+def experiment_of(args: argparse.Namespace) -> Experiment:
+    """The experiment that is named; else one of the shipped stations, with the usual model and graph."""
+    name = getattr(args, "experiment", None)
+    chosen = experiment.load(name or STATIONS)
+    if name not in (None, STATIONS):
+        return chosen
+    return dataclasses.replace(chosen, model=Auto(), graphs=("ring",))
+
+
+def series_of(args: argparse.Namespace, source: str | None, chosen: Experiment, horizon: Horizon) -> Series:
+    """The series of a source; without one those of the experiment, or of the shipped stations."""
+    future, data = options.names(args.future) or (), chosen.data
+    given, query = options.columns(args, chosen.columns), args.query or data.query
+    path = source or data.path
+    if path:
+        series = ahead.series_of(path, given, horizon, query=query, future=future)
+    elif data.names[0] == "stations":
+        options.need_data(args, *options.FIELDS, "query", "future")
+        series = ahead.stations()
+    else:
+        raise InputError(
+            f"--horizon is given and the data are {data.names[0]}; expected the stations or data of your "
+            "own; leave it out"
+        )
+    rounds = getattr(args, "rounds", None)
+    return series if rounds is None else series.first(rounds)
+
+
+def graph_of(args: argparse.Namespace, series: Series, chosen: Experiment) -> Graph:
     """Who is whose neighbour."""
     if len(series.names) == 1:
         return LONE
-    return trial.network(getattr(args, "graph", None) or "ring", series.names)
+    return trial.network(getattr(args, "graph", None) or chosen.graphs[0], series.names)
 
 
 def _simulated(
@@ -123,7 +149,7 @@ def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
     model = model_of(series, found)
     results.write_whole(folder / FORECAST, ahead.csv_of(ahead.forecast_rows(model, 0.9)).encode())
     model.save(folder / MODEL)
-    results.write_whole(folder / PAGE, page(found, series).encode())
+    results.write_whole(folder / PAGE, page(found, series, model).encode())
     files = {"Report": PAGE, "Forecast": FORECAST, "Model": MODEL}
     return {what: path, **{name: folder / file for name, file in files.items()}}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,10 @@ from ..exchange import graph
 from ..lab import compare, experiment, trial
 from ..lab.compare import ComparisonRow
 from ..lab.experiment import Experiment
-from ..lab.sheet import Sheet
 from ..lab.trial import Source
 from ..learning import losses
-from . import declare, inspect, options, show
+from ..learning.horizon import horizon as as_horizon
+from . import ahead, declare, inspect, options, show
 
 LEARNERS = 5  # that share a --dataset which does not say
 TEXT = "error, time and traffic of domkl and other online learners on one stream"
@@ -32,6 +33,7 @@ def add_to(commands: Any) -> None:
     add("experiment", nargs="?", metavar="EXPERIMENT", help=text)
     add("--dataset", metavar="NAME", help="one that `domkl data` lists (default: the shipped stations)")
     options.add_data(add)
+    options.add_horizon(add, limits=False)
     add("--graph", help=f"{', '.join(graph.SHAPES)} or paper1 .. paper4 (default: the file's, else ring)")
     add("--rounds", type=int, metavar="N", help="stop after N rounds")
     add("--seed", type=int, default=0, metavar="N", help="of everything that is drawn (default: 0)")
@@ -48,6 +50,10 @@ def add_to(commands: Any) -> None:
 def run(args: argparse.Namespace) -> None:
     """Let everyone learn, then show."""
     show.check_form(args)
+    options.refuse_without(args)
+    if args.horizon is not None:
+        _forecasts(args)
+        return
     chosen = _chosen(args)
     if args.check:
         inspect.check(chosen, args.json)
@@ -61,18 +67,70 @@ def run(args: argparse.Namespace) -> None:
         need("rich.console", "cli")  # before minutes of work, not after
     with show.progress(f"comparing on {source.name}") as bar:
         report = partial(_report, bar)
-        rows = compare.table(source, network, args.seed, report, contenders, args.trials)
-    sheet = compare.sheet(rows, _title(source, args.graph), source.unit)
+        tables = compare.tables(source, network, args.seed, report, contenders, args.trials)
+    titles = [_title(source, args.graph)]
+    if len(tables) > 1:
+        titles = [f"{titles[0]}: {name}" for name in source.targets]
+    sheets = [compare.sheet(*pair, source.unit) for pair in zip(tables, titles, strict=True)]
+    if args.format is not None:
+        show.print_tables(args, sheets)
+        return
+    files = show.write_tables(args, sheets, _drawn(tables[0], source))
     if args.json:
-        show.document(
-            _document(source, args.graph, rows, show.write_tables(args, [sheet], _drawn(rows, source)))
-        )
-    elif args.format is not None:
+        show.document(_document(source, args.graph, tables, files))
+        return
+    for sheet in sheets:
+        show.sheet(sheet)
+    if args.trials > 1:
+        show.console().print(f"means of {args.trials} trials, ± standard deviation")
+    _tell(tables[0], _notes(source), files)
+
+
+def _forecasts(args: argparse.Namespace) -> None:
+    """The same for forecasts, lead by lead."""
+    given = [name for name in ("dataset", "learners", "split") if getattr(args, name) is not None]
+    if given or args.trials != 1 or args.check:
+        name = [*given, *(["trials"] if args.trials != 1 else []), "check"][0]
+        raise InputError(f"--{name} is given with --horizon; expected one of the two; leave one out")
+    horizon, chosen = as_horizon(args.horizon), ahead.experiment_of(args)
+    series = ahead.series_of(args, args.data, chosen, horizon)
+    graph = ahead.graph_of(args, series, chosen)
+    contenders = [compare.added_contender(text) for text in args.add]
+    show.check_place(args)
+    if not args.json:
+        need("rich.console", "cli")
+    with show.progress(f"comparing on {series.table.name}") as bar:
+        rows = compare.forecast_table(series, horizon, graph, args.seed, partial(_report, bar), contenders)
+    who = f"{plural(graph.J, 'learner')}, {plural(series.rounds, 'reading')} each"
+    title = f"{series.table.name}: {series.table.target} ahead, typical error (RMSE), {who}"
+    sheet = compare.forecast_sheet(rows, horizon, title)
+    if args.format is not None:
         show.print_tables(args, [sheet])
-    else:
-        _show(source, rows, sheet)
-        for path in show.write_tables(args, [sheet], _drawn(rows, source)):
-            show.console().print(f"Written: {path}", soft_wrap=True)
+        return
+    files = show.write_tables(args, [sheet])
+    if args.json:
+        about = {"data": series.table.name, "target": series.table.target, "learners": graph.J}
+        more = {"rounds": series.rounds, "leads": list(horizon.names), "notes": list(series.notes)}
+        places = [str(path) for path in files]
+        show.document({**about, **more, "rows": [row._asdict() for row in rows], "files": places})
+        return
+    show.sheet(sheet)
+    _tell(rows, series.notes, files)
+
+
+def _tell(rows: Sequence[Any], notes: Sequence[str], files: Sequence[Path]) -> None:
+    """Who is left out and why, notes, and where files are."""
+    console = show.console()
+    absent: dict[str, list[str]] = {}
+    for row in rows:
+        if row.reason:
+            absent.setdefault(row.reason, []).append(row.name)
+    for reason, names in absent.items():
+        console.print(f"  left out: {reason} ({', '.join(names)})", soft_wrap=True, markup=False)
+    for note in notes:
+        console.print(f"  {note}", soft_wrap=True, markup=False)
+    for path in files:
+        console.print(f"Written: {path}", soft_wrap=True)
 
 
 def _drawn(rows: list[ComparisonRow], source: Source) -> Any:
@@ -106,35 +164,24 @@ def _chosen(args: argparse.Namespace) -> Experiment:
     return dataclasses.replace(chosen, data=data, learners=J)
 
 
-def _document(source: Source, network: str, rows: list[ComparisonRow], files: list[Path]) -> dict[str, Any]:
+def _document(
+    source: Source, network: str, tables: list[list[ComparisonRow]], files: list[Path]
+) -> dict[str, Any]:
     J, T, d = source.split.X.shape
     what = {"data": source.name, "unit": source.unit, "learners": J, "rounds": T, "features": d}
-    found = {"rows": compare.document(rows), "files": [str(f) for f in files]}
-    return {**what, "graph": network, **found, "notes": _notes(source)}
+    rows = [compare.document(each) for each in tables]
+    several = [{"target": name, "rows": each} for name, each in zip(source.targets, rows, strict=False)]
+    found = {"rows": rows[0]} if len(rows) == 1 else {"targets": several}
+    return {**what, "graph": network, **found, "files": [str(f) for f in files], "notes": _notes(source)}
 
 
 def _notes(source: Source) -> list[str]:
     """How rows were divided and scaled, and which were left out."""
     classes = source.columns is not None and source.columns.labels
     signs = ["classes count as the numbers -1 and +1"] if classes else []
-    return [*trial.scaled(source, losses.squared()).notes, *signs, *trial.unused(source)]
+    return [*trial.scaled(source.parts()[0], losses.squared()).notes, *signs, *trial.unused(source)]
 
 
 def _title(source: Source, network: str) -> str:
     J, T, d = source.split.X.shape
     return f"{source.name}: {plural(J, 'learner')}, {network}, {plural(T, 'round')}, {plural(d, 'input')}"
-
-
-def _show(source: Source, rows: list[ComparisonRow], sheet: Sheet) -> None:
-    show.sheet(sheet)
-    console = show.console()
-    if (trials := max(row.trials for row in rows)) > 1:
-        console.print(f"means of {trials} trials, ± standard deviation")
-    absent: dict[str, list[str]] = {}
-    for row in rows:
-        if row.reason:
-            absent.setdefault(row.reason, []).append(row.name)
-    for reason, names in absent.items():
-        console.print(f"  left out: {reason} ({', '.join(names)})", soft_wrap=True, markup=False)
-    for note in _notes(source):
-        console.print(f"  {note}", soft_wrap=True, markup=False)

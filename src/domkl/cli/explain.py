@@ -7,8 +7,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from ..base import checks
 from ..base.errors import InputError
 from ..base.words import NONE, digits, number, percent
+from ..faces.ahead import Forecasts
 from ..faces.estimator import DOMKL
 from ..lab.sheet import Sheet
 from ..learning.explain import Contributions, Effects, direction
@@ -30,6 +32,8 @@ def add_to(commands: Any) -> None:
     add("--data", metavar="SOURCE", help="explain the predictions for the rows of this file, too")
     add("--rows", type=int, default=ROWS, metavar="N", help="the first N of them (default: %(default)s)")
     add("--learner", metavar="NAME", help="of a network, this learner (default: the best, as in predict)")
+    add("--target", metavar="NAME", help="of a model with several targets, this one (default: the first)")
+    add("--lead", metavar="H", help="of a model with a horizon, this lead (default: the nearest)")
 
 
 def run(args: argparse.Namespace) -> None:
@@ -37,15 +41,38 @@ def run(args: argparse.Namespace) -> None:
     if args.rows < 1:
         raise InputError(f"--rows is {args.rows}; expected at least 1; choose more")
     model = DOMKL.load(args.model)
-    place = predict.chosen(model, args.learner)
-    overall = _one(model.explain(), place)
+    place, k = predict.chosen(model, args.learner), _place(model, args)
+    overall = _one(model.explain(target=k), place)
     assert isinstance(overall, Effects)
     overall = overall._replace(effect=overall.effect * abs(model.about.factor))
-    rows = [] if args.data is None else _rows(model, args)
+    rows = [] if args.data is None else _rows(model, args, k)
+    target, ahead = predict.targets_of(model)[0], {}
+    if isinstance(model, Forecasts):
+        rows, ahead = [(model.n, place, _one(model.explain("last", k), place))], {"lead": model.leads[k]}
+    elif model.targets > 1:
+        target = predict.targets_of(model)[k]
     if args.json:
-        show.document(_document(model, place, overall, rows))
+        show.document({**ahead, **_document(model, place, overall, rows), "target": target})
         return
-    _print(model, place, overall, rows)
+    words = f"{target or 'the target'} {model.leads[k]} ahead" if isinstance(model, Forecasts) else target
+    _print(model, place, overall, rows, words or "the target")
+
+
+def _place(model: DOMKL, args: argparse.Namespace) -> int:
+    """The place of the target that is asked for, or of the lead; the first by default."""
+    if not isinstance(model, Forecasts):
+        if args.lead is not None:
+            raise InputError("--lead is given and the model has no horizon; expected one with; leave it out")
+        names = predict.targets_of(model)
+        return 0 if args.target is None else names.index(checks.one_of("--target", args.target, names))
+    if args.target is not None:
+        raise InputError("--target is given and the model has a horizon; expected one target; leave it out")
+    if args.data is not None:
+        raise InputError(
+            "--data is given and the model has a horizon; expected none, as its last forecast is explained; "
+            "leave it out"
+        )
+    return 0 if args.lead is None else model.leads.index(checks.one_of("--lead", args.lead, model.leads))
 
 
 def _one(found: Any, place: int) -> Any:
@@ -53,7 +80,7 @@ def _one(found: Any, place: int) -> Any:
     return found[place] if isinstance(found, list) else found
 
 
-def _rows(model: DOMKL, args: argparse.Namespace) -> list[Explained]:
+def _rows(model: DOMKL, args: argparse.Namespace, k: int) -> list[Explained]:
     """The first rows, each with its number and by the learner that it has in `domkl predict`."""
     table = predict.rows_of(model, args.model, args.data)
     who = predict.learners_of(model, table, args.learner)
@@ -61,7 +88,7 @@ def _rows(model: DOMKL, args: argparse.Namespace) -> list[Explained]:
     rows = []
     for i in np.argsort(table.rows, kind="stable")[: args.rows]:
         x = table.X[i] if J is None else np.tile(table.X[i], (J, 1))
-        rows.append((int(table.rows[i]), who[i], _in_units(model, _one(model.explain(x), who[i]))))
+        rows.append((int(table.rows[i]), who[i], _in_units(model, _one(model.explain(x, k), who[i]))))
     return rows
 
 
@@ -75,7 +102,6 @@ def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained])
     return {
         "learner": str(model.learners[place]),
         "samples": model.n,
-        "target": model.about.target,
         "unit": model.about.unit,
         "inputs": overall.rows(),
         "rows": [
@@ -91,8 +117,8 @@ def _document(model: DOMKL, place: int, overall: Effects, rows: list[Explained])
     }
 
 
-def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained]) -> None:
-    unit, target = model.about.unit, model.about.target or "the target"
+def _print(model: DOMKL, place: int, overall: Effects, rows: list[Explained], target: str) -> None:
+    unit = model.about.unit
     of = f": {predict.described(model, place)}" if len(model.learners) > 1 else ""
     show.sheet(_overall(f"What matters to the prediction of {target}{of}", unit, overall))
     if rows:

@@ -133,7 +133,7 @@ def _print(seen: Inspected) -> None:
 
 
 def _next(seen: Inspected) -> str:
-    target = seen.found.columns.target
+    target = " and ".join(seen.found.columns.targets)
     if not target:
         return "Choose what to predict with --target COLUMN."
     return f"Nothing to fix: {plural(seen.inputs, 'input')} predict{'s' * (seen.inputs == 1)} {target}."

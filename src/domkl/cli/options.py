@@ -63,7 +63,7 @@ def add_data(add: Callable[..., Any]) -> None:
 def add_columns(add: Callable[..., Any]) -> None:
     """Declare the options that say what is in --data."""
     add("--query", metavar="SELECT", help="rows of a database to read (default: its only table)")
-    add("--target", metavar="COLUMN", help="what to predict, in --data")
+    add("--target", metavar="COLUMN", help="what to predict, in --data; A,B learns several in one model")
     add("--features", metavar="A,B", help="columns to predict from, in --data (default: all others)")
     add("--drop", metavar="A,B", help="columns to leave out, in --data")
     add("--time", metavar="COLUMN", help="when a row was, or two columns: date,time (default: guessed)")
@@ -113,6 +113,11 @@ def _check_divided(chosen: Experiment, args: argparse.Namespace) -> None:
 def check_loss(args: argparse.Namespace, source: Source) -> None:
     """Refuse a loss for numbers where the target has classes."""
     labels = source.columns is not None and source.columns.labels
+    if len(source.targets) > 1 and args.loss not in (None, "squared"):
+        raise InputError(
+            f"--loss is {args.loss} and there are several targets, which are numbers; expected squared; "
+            "leave --loss out"
+        )
     if labels and args.loss not in (None, "logistic"):
         raise InputError(
             f"--loss is {args.loss} and the target has classes; expected logistic; leave --loss out"
@@ -123,7 +128,8 @@ def closing(source: Source) -> str:
     """How many rows were refused, for the last line."""
     count = sum(fault.rows for fault in source.faults)
     rows = "1 row" if count == 1 else f"{count} rows"
-    return f"{rows} refused, {source.split.y.size} used; the notes above say why"
+    J, T = source.split.y.shape[:2]
+    return f"{rows} refused, {J * T} used; the notes above say why"
 
 
 def title_of(source: str) -> str:
@@ -142,6 +148,8 @@ def columns(args: argparse.Namespace, given: Columns) -> Columns:
             said[name] = (
                 pairs(option, value) if option in PAIRS else names(value) if option in LISTS else value
             )
+    if args.target is not None:
+        said["target"], *said["also"] = names(args.target) or ("",)
     if said.get("features") == ():
         raise InputError("features names no column; expected one or more; leave it out to take all others")
     return dataclasses.replace(given, **said) if said else given
@@ -168,7 +176,7 @@ def names(text: str | None) -> tuple[str, ...] | None:
     return None if text is None else tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def add_horizon(add: Callable[..., Any]) -> None:
+def add_horizon(add: Callable[..., Any], limits: bool = True) -> None:
     """Declare the options of forecasts."""
     add(
         "--horizon",
@@ -176,6 +184,8 @@ def add_horizon(add: Callable[..., Any]) -> None:
         help='how far ahead to forecast: 1h, "24 rows", 1h,6h or 1h..24h (stations: also hours)',
     )
     add("--future", metavar="A,B", help="columns that are known ahead, such as a forecast of the weather")
+    if not limits:
+        return
     add("--least", type=float, metavar="Y", help="the target is never below (0 is found where it holds)")
     add("--most", type=float, metavar="Y", help="the target is never above")
 
@@ -193,7 +203,7 @@ def hours_of(args: argparse.Namespace) -> int | None:
 def refuse_without(args: argparse.Namespace) -> None:
     """Refuse options of forecasts where there is no horizon."""
     for name in ("future", "least", "most"):
-        if args.horizon is None and getattr(args, name) is not None:
+        if args.horizon is None and getattr(args, name, None) is not None:
             raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
 
 

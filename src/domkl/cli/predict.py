@@ -25,8 +25,6 @@ from ..lab.sheet import as_csv
 from ..learning import conformal
 from . import ahead, declare, options, show
 
-#: What is written of every row; time, learner, class and label only where there are some.
-HEADS = ("row", "time", "learner", "y", "y_hat", "low", "high", "class")
 #: The best learner is the one whose bounds of this coverage are the narrowest.
 BEST = 0.9
 
@@ -83,6 +81,14 @@ def run(args: argparse.Namespace) -> None:
         _tell(about, args.out, by)
 
 
+def targets_of(model: DOMKL) -> tuple[str, ...]:
+    """What a model predicts; without a name, of one made in Python, "" or numbers."""
+    columns = model.about.columns
+    if columns is not None and len(columns.targets) == model.targets:
+        return columns.targets
+    return (model.about.target,) if model.targets == 1 else tuple(f"y{k + 1}" for k in range(model.targets))
+
+
 def rows_of(model: DOMKL, path: str, source: str, query: str = "") -> Table:
     """The rows of a source as the inputs of the model in a file, encoded as when it was taught."""
     about = model.about
@@ -114,7 +120,15 @@ def chosen(model: DOMKL, asked: str | None) -> int:
     names = [str(name) for name in model.learners]
     if asked is not None:
         return names.index(checks.one_of("--learner", asked, names))
-    return int(np.argmin(model.widths(BEST))) if len(names) > 1 else 0
+    return int(np.argmin(_widths(model))) if len(names) > 1 else 0
+
+
+def _widths(model: DOMKL) -> Array:
+    """How wide each learner's bounds are; of several targets in parts of the usual width. (J,)"""
+    widths = model.widths(BEST).reshape(len(model.learners), -1)
+    if widths.shape[1] == 1 or not np.isfinite(widths).all():
+        return np.asarray(widths[:, 0])
+    return np.asarray((widths / widths.mean(0)).mean(1))
 
 
 def described(model: DOMKL, place: int) -> str:
@@ -122,36 +136,39 @@ def described(model: DOMKL, place: int) -> str:
     name, count = str(model.learners[place]), len(model.learners)
     if place != chosen(model, None):
         return f"learner {name}"
-    known = bool(np.isfinite(model.widths(BEST)[place]))
+    known = bool(np.isfinite(_widths(model)[place]))
     why = f"the best of {count}" if known else f"the first of {count}, all with too few samples to compare"
     return f"learner {name}, {why}"
 
 
 def _predict(model: DOMKL, X: Array, who: list[int], coverage: float, bar: Any) -> tuple[Array, Array]:
-    """Predictions and half-widths of their bounds, in the target's unit. (N,) each"""
-    found, wide = np.empty((2, len(X)))
+    """Predictions and half-widths of their bounds, in the target's unit. (N, m) each"""
+    J, m = len(model.learners), model.targets
+    found, wide = np.empty((2, len(X), m))
     for i, (x, j) in enumerate(zip(X, who, strict=True)):
-        sample = x if model.graph is None else np.tile(x, (len(model.learners), 1))
-        found[i], wide[i] = np.reshape(model.predict(sample), -1)[j], model.widths(coverage, sample)[j]
+        sample = x if model.graph is None else np.tile(x, (J, 1))
+        for rows, values in ((found, model.predict(sample)), (wide, model.widths(coverage, sample))):
+            rows[i] = np.reshape(values, (J, m))[j]
         bar(i + 1, len(X))
     return np.asarray(model.about.in_units(found)), np.asarray(abs(model.about.factor) * wide)
 
 
 def _rows(model: DOMKL, table: Table, who: list[int], y_hat: Array, wide: Array) -> list[dict[str, Any]]:
     names: tuple[Hashable, ...] = model.learners
-    rows = []
+    targets, y, rows = targets_of(model), table.y.reshape(y_hat.shape), []
+    heads = [results.value_heads(name, targets) for name in targets]
     for i in np.argsort(table.rows, kind="stable"):
         row: dict[str, Any] = {"row": table.rows[i]}
         if table.times is not None:
             row["time"] = iso(float(table.times[i]))
         if len(names) > 1:
             row["learner"] = str(names[who[i]])
-        row["y"] = _known(table.y[i])
-        row["y_hat"] = float(y_hat[i])
+        for k, four in enumerate(heads):
+            bounds = (y_hat[i, k] + sign * wide[i, k] for sign in (-1, 1))
+            numbers = (y[i, k], y_hat[i, k], *(() if table.labels else bounds))
+            row |= zip(four, map(_known, numbers), strict=False)
         if table.labels:
-            row["class"] = _class(table, y_hat[i])
-        else:
-            row["low"], row["high"] = (_known(y_hat[i] + sign * wide[i]) for sign in (-1, 1))
+            row["class"] = _class(table, y_hat[i, 0])
         rows.append(row)
     return rows
 
@@ -168,22 +185,25 @@ def _known(value: float) -> float | None:
 
 def _about(model: DOMKL, table: Table, y_hat: Array) -> dict[str, Any]:
     """How many rows, and how large the errors are where labels are known."""
-    known = np.isfinite(table.y)
-    errors = y_hat[known] - table.y[known]
-    right = float((y_hat[known] * table.y[known] > 0).mean()) if table.labels and known.any() else None
+    y = table.y.reshape(y_hat.shape)
+    known = np.isfinite(y)
+    with np.errstate(invalid="ignore"):
+        roots = np.sqrt(np.where(known, (y_hat - y) ** 2, 0).sum(0) / known.sum(0))
+        right = float((y_hat * y > 0)[known].mean()) if table.labels and known.any() else None
+    rmse = dict(zip(targets_of(model), map(_known, roots), strict=True))
     return {
         "target": model.about.target,
         "unit": model.about.unit,
         "predicted": len(table.X),
         "refused": table.refused,
-        "known": int(known.sum()),
-        "rmse": float(np.sqrt((errors**2).mean())) if known.any() and not table.labels else None,
+        "known": int(known.all(1).sum()),
+        "rmse": None if table.labels else rmse if len(rmse) > 1 else next(iter(rmse.values())),
         "accuracy": right,
     }
 
 
 def _csv(rows: list[dict[str, Any]]) -> str:
-    heads = [head for head in HEADS if head in rows[0]]
+    heads = list(rows[0])
     body = (
         [results.plain(v) if isinstance(v, float) else "" if v is None else v for v in map(row.get, heads)]
         for row in rows
@@ -201,8 +221,11 @@ def _tell(about: dict[str, Any], out: str | None, by: str) -> None:
     if about["refused"]:
         words.append(f"{about['refused']} refused")
     if about["rmse"] is not None:
-        error = f"RMSE {number(about['rmse'])} {about['unit']}".strip()
-        words.append(f"{error} on {about['known']} with a label")
+        several = about["rmse"].items() if isinstance(about["rmse"], dict) else [("", about["rmse"])]
+        errors = [
+            f"{number(rmse)} {name or about['unit']}".strip() for name, rmse in several if rmse is not None
+        ]
+        words += [f"RMSE {', '.join(errors)} on {about['known']} with a label"] * bool(errors)
     if about["accuracy"] is not None:
         words.append(f"{100 * about['accuracy']:.1f} % of the classes right")
     place = f": {out}" if out else ""

@@ -17,7 +17,7 @@ from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
-from ..models.settings import Auto
+from ..models.settings import Auto, Paper
 from . import ahead, declare, fleet, inspect, live, options, show
 
 DEFAULT = "three-stations"
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     if args.horizon is not None and hours is None:
         ahead.run(args)
         return
-    chosen = options.settle(args, _settings(args, experiment.load(args.experiment)))
+    chosen = options.settle(args, _settings(args))
     if args.check:
         inspect.check(chosen, args.json)
         return
@@ -91,6 +91,8 @@ def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
         check_rate(args.alarm_rate)
         if chosen.model.loss_function.classifies:
             raise InputError("--alarm-rate is for numbers; expected no classes; leave it out")
+    if len(chosen.columns.targets) > 1:
+        _check_several(args, chosen)
     if args.save is not None and not chosen.model.can_go_on:
         raise InputError("--save is for model auto; expected --model auto with it; leave one out")
     if not args.no_report:
@@ -98,6 +100,20 @@ def _check_places(args: argparse.Namespace, chosen: Experiment) -> None:
     for option in ("predictions", "save"):
         if getattr(args, option) is not None:
             show.check_file(getattr(args, option), f"--{option}")
+
+
+def _check_several(args: argparse.Namespace, chosen: Experiment) -> None:
+    """Refuse what is for one target."""
+    if not chosen.model.has_targets:
+        raise InputError(
+            "--target names several and the model is paper; expected auto for several; choose one"
+        )
+    for option in ("live", "alarm_rate"):
+        if getattr(args, option) is not None:
+            name = option.replace("_", "-")
+            raise InputError(
+                f"--{name} is for one target; expected one in --target; leave one of the two out"
+            )
 
 
 def _print(args: argparse.Namespace, outcome: Outcome) -> None:
@@ -159,10 +175,14 @@ def _named(args: argparse.Namespace) -> dict[str, str]:
     return {name: path for name, path in given.items() if path is not None}
 
 
-def _settings(args: argparse.Namespace, chosen: Experiment) -> Experiment:
-    """The experiment with the options' values in place of its own."""
-    if args.data is not None and args.experiment == DEFAULT:
-        chosen = dataclasses.replace(chosen, model=Auto())  # the file's size was chosen for the stations
+def _settings(args: argparse.Namespace) -> Experiment:
+    """The experiment with the options' values in place of its own; of one's own data no file is needed."""
+    if args.data is None or args.experiment != DEFAULT:
+        chosen = experiment.load(args.experiment)
+    elif args.model == Paper.kind:  # at rates that do better than the printed ones
+        chosen = dataclasses.replace(experiment.load(DEFAULT), model=Auto())
+    else:
+        chosen = Experiment(DEFAULT)
     pairs = (("horizon", options.hours_of(args)), ("split", args.split))
     given: dict[str, Any] = {name: value for name, value in pairs if value is not None}
     chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, **given))

@@ -74,6 +74,7 @@ class Columns:
         "mean" fills them with the mean of the cells above.
     hashed : number of inputs that a text without declared categories becomes.
     calendar : what a time becomes: some of "hour", "weekday" and "season".
+    also : further columns to predict, numbers like the first; one model learns all of them.
     """
 
     target: str = ""
@@ -94,6 +95,7 @@ class Columns:
     missing: str = "auto"
     hashed: int = 8
     calendar: tuple[str, ...] = CALENDAR
+    also: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._to_tuples()
@@ -115,7 +117,7 @@ class Columns:
         """Lists and single names as tuples, mappings as ones that cannot be changed."""
         single = self.time
         object.__setattr__(self, "time", (single,) if isinstance(single, str) and single else tuple(single))
-        for name in ("features", "drop", "labels", "na", "calendar"):
+        for name in ("also", "features", "drop", "labels", "na", "calendar"):
             given = getattr(self, name)
             if isinstance(given, str):
                 raise InputError(f'{name} is a list of names; write {name}=["{given}"] for one')
@@ -126,11 +128,16 @@ class Columns:
 
     def _check_names(self) -> None:
         """Refuse a column with two tasks."""
-        if self.target and self.target in (*self.drop, self.learner, self.known, *self.time):
-            raise InputError(f"target {self.target!r} is also dropped, a time or the learner; choose another")
+        for name in self.targets:
+            if name in (*self.drop, self.learner, self.known, *self.time):
+                raise InputError(f"target {name!r} is also dropped, a time or the learner; choose another")
+        if len(set(self.targets)) < len(self.targets) or (self.also and not self.target):
+            raise InputError(
+                f"targets are {[self.target, *self.also]}; expected names of their own; fix them"
+            )
         if len(self.time) > 2:
             raise InputError(f"time is {list(self.time)}; expected one column, or date and time; name these")
-        taken = {self.target, self.learner, self.known, *self.drop} - {""}
+        taken = {*self.targets, self.learner, self.known, *self.drop} - {""}
         if len(set(self.features)) < len(self.features) or taken & set(self.features):
             raise InputError(
                 f"features {list(self.features)} repeat a name or hold one used elsewhere; list each once"
@@ -158,6 +165,11 @@ class Columns:
         if isinstance(given.get("time"), str):
             given["time"] = [given["time"]] if given["time"] else []
         return toml.section(Columns, given, where)
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """All columns to predict."""
+        return (self.target, *self.also) if self.target else ()
 
     @property
     def positive_label(self) -> str:

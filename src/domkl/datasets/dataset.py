@@ -91,7 +91,7 @@ class Split:
     """
 
     X: Array  # (J, T, d)
-    y: Array  # (J, T)
+    y: Array  # (J, T), of m targets (J, T, m)
     names: tuple[str, ...] = ()
     left_out: int = 0
     delay: int = 0
@@ -125,7 +125,7 @@ class Split:
         return np.asarray(np.maximum(late, 0))
 
     def __post_init__(self) -> None:
-        if self.X.ndim != 3 or self.y.shape != self.X.shape[:2]:
+        if self.X.ndim != 3 or self.y.shape[:2] != self.X.shape[:2]:
             raise InputError(f"X is {self.X.shape} and y {self.y.shape}; give X (J, T, d) and y (J, T)")
         names = self.names or tuple(str(j + 1) for j in range(len(self.X)))
         if len(names) != len(self.X):
@@ -163,14 +163,14 @@ class Dataset:
 
     name: str
     X: Array  # (N, d)
-    y: Array  # (N,)
+    y: Array  # (N,), of m targets (N, m)
     feature_names: tuple[str, ...]
     target: str
     times: Array | None = None  # (N,) seconds since 1970
     known: Array | None = None  # (N,) when each target was known
 
     def __post_init__(self) -> None:
-        if self.X.ndim != 2 or self.y.shape != self.X.shape[:1]:
+        if self.X.ndim != 2 or self.y.shape[:1] != self.X.shape[:1]:
             raise InputError(f"X is {self.X.shape} and y {self.y.shape}; give X (N, d) and y (N,)")
         if len(self.feature_names) != self.X.shape[1]:
             raise InputError(f"{len(self.feature_names)} names for {self.X.shape[1]} features; give one each")
@@ -199,14 +199,16 @@ class Dataset:
         """Refuse a column whose range overflows: two numbers may be finite and their difference not."""
         if not len(self.y):
             return
-        low, high = (np.append(of(self.X, axis=0), of(self.y)) for of in (np.fmin.reduce, np.fmax.reduce))
+        values = np.column_stack([self.X, self.y])
+        low, high = np.fmin.reduce(values), np.fmax.reduce(values)
         with np.errstate(over="ignore"):
             infinite = np.flatnonzero(np.isinf(high - low))
         if len(infinite):
             i = int(infinite[0])
+            column = self.feature_names[i] if i < len(self.feature_names) else self.target
             raise DataError(
-                f"{self.name}, column {(*self.feature_names, self.target)[i]!r}: values from {low[i]:g} to "
-                f"{high[i]:g} cannot be scaled; expected a range below 1.8e308; correct or remove such rows"
+                f"{self.name}, column {column!r}: values from {low[i]:g} to {high[i]:g} cannot be scaled; "
+                "expected a range below 1.8e308; correct or remove such rows"
             )
 
 

@@ -107,7 +107,7 @@ class Encoder:
     def _flat(self, row: Row) -> Row:
         """A nested row as a flat one; an object or a list in place of a cell would count as missing."""
         flat, columns = self.columns.flatten(row), self.columns
-        for name in (*columns.features, *columns.time, columns.target, columns.learner):
+        for name in (*columns.features, *columns.time, *columns.targets, columns.learner):
             path = f"{columns.paths.get(name, name)}."
             inside = () if name in flat else [each for each in flat if each.startswith(path)]
             if inside or (name not in flat and isinstance(row.get(name), (dict, list, tuple))):
@@ -160,8 +160,8 @@ class Encoder:
         except (ValueError, TypeError, OverflowError):
             raise refusal(part.name, cell, part.expected, self.columns) from None
 
-    def label(self, cell: Any) -> float | None:
-        """The target's cell as a number, -1 or +1 if it is a class; None if it is missing."""
+    def label(self, cell: Any, name: str = "") -> float | None:
+        """A target's cell as a number, -1 or +1 if it is a class; None if it is missing."""
         columns = self.columns
         if columns.labels and columns.target:
             text = cells.word(cell)
@@ -175,7 +175,7 @@ class Encoder:
         try:
             return self._number(cell)[0]
         except (ValueError, TypeError, OverflowError):
-            raise refusal(columns.target, cell, "a number", columns) from None
+            raise refusal(name or columns.target, cell, "a number", columns) from None
 
     def moment_of(self, cell: Any, name: str = "") -> cells.Moment | None:
         """When a row was, from its cell in the time column, or in another; None if that is missing."""

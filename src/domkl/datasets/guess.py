@@ -74,7 +74,7 @@ def _range(found: Sequence[Any], kind: str, decimal: str) -> tuple[str, str]:
 
 
 def _role(name: str, columns: Columns) -> str:
-    if name == columns.target:
+    if name in columns.targets:
         return "target"
     if name == columns.learner:
         return "learner"
@@ -231,7 +231,10 @@ class _Guesser:
         numbers = {name: self.present[name] for name, kind in kinds.items() if kind == "number"}
         self.notes += mark_notes(numbers, self.decimal)
         self.notes += [
-            copy_words(name, columns.target) for name in columns.features if self._tells(name, kinds)
+            copy_words(name, target)
+            for name in columns.features
+            for target in columns.targets
+            if self._tells(name, target, kinds)
         ]
         views = []
         for name, whole in self.table.items() if with_views else ():
@@ -242,9 +245,8 @@ class _Guesser:
             self._problem("no column is left as a feature", "drop fewer columns or add one")
         return Guess(columns, tuple(views), tuple(self.problems), tuple(self.notes), bool(self.given.time))
 
-    def _tells(self, name: str, kinds: Mapping[str, str]) -> bool:
-        """Whether a column says the target in other numbers or words: its input would be the answer."""
-        target = self.given.target
+    def _tells(self, name: str, target: str, kinds: Mapping[str, str]) -> bool:
+        """Whether a column says a target in other numbers or words: its input would be the answer."""
         if (
             target not in self.table
             or name not in self.table
@@ -270,7 +272,7 @@ class _Guesser:
     def _check_names(self) -> None:
         given = self.given
         named = [
-            given.target,
+            *given.targets,
             given.learner,
             given.known,
             *given.time,
@@ -354,13 +356,13 @@ class _Guesser:
             return "number"
         values = [cells.number(cell, self.decimal) for cell in found if cells.is_number(cell, self.decimal)]
         steps = {b - a for a, b in itertools.pairwise(values)}
-        if steps != {1.0} or name == self.given.target:
+        if steps != {1.0} or name in self.given.targets:
             return "number"
         self.why[name] = "a row number"
         return ""
 
     def _unambiguous(self, name: str, order: str | None) -> str:
-        if order == "" and name != self.given.target and name not in self.given.drop:
+        if order == "" and name not in (*self.given.targets, *self.given.drop):
             first = str(self.present[name][0])
             self._problem(
                 f"column {name!r} is {first!r}: day or month first",
@@ -371,7 +373,7 @@ class _Guesser:
     def _refuse_thousands(self, name: str) -> None:
         """A problem where a column would be text because of commas in its numbers."""
         given, found = self.given, self.present[name]
-        if name in given.drop or (given.features and name not in (*given.features, given.target)):
+        if name in given.drop or (given.features and name not in (*given.features, *given.targets)):
             return
         commas = [c for c in found if isinstance(c, str) and _THOUSANDS.fullmatch(c.strip())]
         if commas and len(commas) + sum(map(cells.is_number, found)) >= ENOUGH * len(found):
@@ -385,7 +387,7 @@ class _Guesser:
         """The columns that say when: as given, else the first time, with the time of day if it is a date."""
         if self.given.time:
             return self.given.time
-        taken = {self.given.target, self.given.learner, self.given.known}
+        taken = {*self.given.targets, self.given.learner, self.given.known}
         times = [name for name, kind in kinds.items() if kind.startswith("time") and name not in taken]
         if not times:
             return ()
@@ -400,7 +402,7 @@ class _Guesser:
             return dataclasses.replace(given, decimal=self.decimal, labels=self._labels(kinds))
         for name in time[:1]:
             kinds[name] = kinds.get(name) or "time:iso"
-        out = {given.target, given.learner, given.known, *given.drop, *time[1:]}
+        out = {*given.targets, given.learner, given.known, *given.drop, *time[1:]}
         features = given.features or tuple(name for name in self.table if name not in out and kinds[name])
         used = {name: kinds[name] for name in (*features, *time[:1]) if kinds.get(name)}
         named = [name for name in features if kinds.get(name) == "category"]
@@ -420,7 +422,13 @@ class _Guesser:
     def _labels(self, kinds: Mapping[str, str]) -> tuple[str, ...]:
         """The classes of the target, if it has some; a problem if they are not two."""
         given = self.given
-        kind = kinds.get(given.target, "number")
+        for name in given.targets if given.also else ():
+            if kinds.get(name, "number") != "number":
+                self._problem(
+                    f"target {name!r} is no number and not the only target",
+                    "expected numbers; learn it by itself, or leave it out",
+                )
+        kind = "number" if given.also else kinds.get(given.target, "number")
         if given.labels or kind == "number" or not kind:
             return given.labels
         if kind.startswith(("time", "clock")):

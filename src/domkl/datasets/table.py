@@ -84,7 +84,7 @@ class Table:
 
     name: str
     X: Array  # (N, d)
-    y: Array  # (N,); NaN where a row has no target and such rows were asked for
+    y: Array  # (N,), of m targets (N, m); NaN where a row has none and such rows were asked for
     feature_names: tuple[str, ...]  # of the inputs, of which a column may make several
     target: str
     learners: tuple[str, ...] | None = None  # whose row it is
@@ -195,13 +195,13 @@ def understand(raw: Raw, given: Columns, unlabelled: bool = False, views: bool =
         lacks = ", ".join(absent[:5]) + (f" and {len(absent) - 5} more" if len(absent) > 5 else "")
         wrong = (f"no column {lacks}", "expected those that the model was taught with; give another file")
         return guess.Guess(given, (), (*raw.problems, wrong))
-    here = given.target in raw.columns or not unlabelled
-    seen = given if here else dataclasses.replace(given, target="", labels=(), positive="")
+    here = all(name in raw.columns for name in given.targets or ("",)) or not unlabelled
+    seen = given if here else dataclasses.replace(given, target="", also=(), labels=(), positive="")
     found = guess.guess(raw.columns, seen, views)
     separator = raw.found.get("separator", given.separator)
     columns = dataclasses.replace(found.columns, separator=separator)
     if not here:
-        same = {name: getattr(given, name) for name in ("target", "labels", "positive")}
+        same = {name: getattr(given, name) for name in ("target", "also", "labels", "positive")}
         columns = dataclasses.replace(columns, **same)
     problems = (*raw.problems, *found.problems)
     return dataclasses.replace(found, columns=columns, problems=problems, notes=(*raw.notes, *found.notes))
@@ -213,7 +213,7 @@ def encoded(raw: Raw, encoder: Encoder, found: guess.Guess, unlabelled: bool = F
     X, y, times, who = block.inputs(), block.labels(), block.times(), block.learners()
     known = block.known()
     usable = block.good.copy()
-    keep = usable & (np.isfinite(y) | unlabelled)
+    keep = usable & (np.isfinite(y).reshape(len(y), -1).all(1) | unlabelled)
     columns = encoder.columns
     if columns.missing == "error":
         block.refuse_missing(X, usable)
@@ -236,7 +236,7 @@ def encoded(raw: Raw, encoder: Encoder, found: guess.Guess, unlabelled: bool = F
         X[order],
         y[order],
         encoder.inputs,
-        columns.target,
+        ", ".join(columns.targets),
         None if who is None else tuple(who[i] for i in order),
         int((usable & ~keep).sum()),
         None if times is None or not columns.time else times[order],
@@ -318,17 +318,21 @@ class _Block:
         return self.raw.columns.get(name, [None] * len(self.raw))
 
     def labels(self) -> Array:
-        """(N,), NaN where there is none."""
-        if not self.columns.target:
-            return np.full(len(self.raw), np.nan)
-        cells = self._cells(self.columns.target)
+        """(N,), of m targets (N, m); NaN where there is none."""
+        found = [self._labels(name) for name in self.columns.targets]
+        if len(found) > 1:
+            return np.stack(found, -1)
+        return found[0] if found else np.full(len(self.raw), np.nan)
+
+    def _labels(self, name: str) -> Array:
+        cells = self._cells(name)
         if (
             isinstance(cells, np.ndarray)
             and not self.columns.labels
             and np.abs(cells).max() <= checks.LARGEST
         ):
             return np.asarray(cells, dtype=np.float64)
-        return np.array(self._each(self.columns.target, self.encoder.label, np.nan), np.float64)
+        return np.array(self._each(name, lambda cell: self.encoder.label(cell, name), np.nan), np.float64)
 
     def _each(self, name: str, read: Callable[[Any], Any], blank: Any) -> list[Any]:
         """What is read from every cell of a column; `blank` where it is nothing, or the row is refused."""

@@ -14,6 +14,7 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..base.words import plural
 from ..exchange.graph import LONE, Graph, GraphLike, as_graph
+from ..learning.explain import Contributions, Effects, contributions, effects
 from ..learning.horizon import HorizonLike
 from ..learning.horizon import horizon as as_horizon
 from ..models.settings import ModelSettings
@@ -84,6 +85,11 @@ class Forecasts(DOMKL):
     @property
     def _network(self) -> Graph | None:
         return None if self.graph is None or self._rows is None else self._rows.network.graph
+
+    @property
+    def network(self) -> Graph:
+        """Who is whose neighbour; there must have been a reading."""
+        return self.rows.network.graph
 
     @property
     def d(self) -> int | None:
@@ -170,8 +176,46 @@ class Forecasts(DOMKL):
         return self._shaped(low), self._shaped(high)
 
     def explain(self, x: Any = None, target: int = 0) -> Any:
-        """Not known of a model with a horizon."""
-        raise InputError("the model has a horizon; expected DOMKL() without, to explain; leave horizon out")
+        """Which inputs matter to the forecast of a lead, the nearest unless `target` is the place of another.
+
+        `Effects` overall; with "last" as x the `Contributions` to the last forecast. Past values of the
+        target are one input, and so is the calendar, of now and of the time that is forecast.
+
+        >>> import domkl
+        >>> model = domkl.DOMKL(horizon="1h", model=domkl.Auto(size=60))
+        >>> for hour in range(24 * 14):
+        ...     model.learn([hour % 7], hour % 24, time=3600.0 * hour)
+        >>> sorted(row["input"] for row in model.explain().rows())
+        ['calendar', 'past values', 'x0']
+        """
+        if x is not None and x != "last":
+            raise InputError('x is given and the model has a horizon; expected None, or "last"; leave it out')
+        place = checks.count("target", target, 0, self.targets - 1)
+        found = [self._explained(j, place, x) for j in range(len(self.rows.devices))]
+        return found[0] if self.graph is None else found
+
+    def _explained(self, j: int, h: int, x: Any) -> Effects | Contributions:
+        d = self.d or 0
+        names, groups = self.about.groups(d)
+        past = f"past values of {self.about.target}" if self.about.target else "past values"
+        times = () if self.about.columns is None else self.about.columns.time
+        now = [i for name, group in zip(names, groups, strict=True) if name in times for i in group]
+        groups = [group for name, group in zip(names, groups, strict=True) if name not in times]
+        names = [name for name in names if name not in times]
+        names, groups = [*names, past, "calendar"], [*groups, [d], [*now, d + 1]]
+        if self.future:
+            names, groups = [*names, "known ahead"], [*groups, list(range(d + 2, d + 2 + self.future))]
+        forecast, usual, last = self.rows.as_function(j, h)
+        if x is not None:
+            return contributions(forecast, usual, last, names, groups)
+        found = effects(forecast, usual, names, groups)
+        no_order = np.isin([group[-1] for group in groups], (d, d + 1))  # of moments, nothing rises
+        return found._replace(trend=np.where(no_order, np.nan, found.trend))
+
+    def widths(self, coverage: float = 0.9, x: None = None) -> Array:  # type: ignore[override]
+        """Half-width of each learner's bounds of the nearest lead; infinite where few errors are known."""
+        low, high = self.rows.bounds(coverage)
+        return np.asarray((high - low)[:, 0] / 2)
 
     def _state(self) -> dict[str, Any]:
         rows = self.rows  # what waits for labels is among it

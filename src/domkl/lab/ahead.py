@@ -18,7 +18,9 @@ from ..base.words import iso, number, plural
 from ..datasets import Table, read_table
 from ..datasets import stations as station_series
 from ..datasets.columns import Columns
+from ..datasets.dataset import START, by_start
 from ..faces.ahead import Forecasts
+from ..learning.forecast import Forecaster, Origin
 from ..learning.horizon import Horizon
 from ..simulator import Run
 from ..simulator.ahead import Readings
@@ -59,6 +61,11 @@ def series_of(
     source: Any, columns: Columns, horizon: Horizon, *, query: str = "", future: Sequence[str] = ()
 ) -> Series:
     """Read a table as series; rows without a target stay, since their inputs count."""
+    if columns.also:
+        raise InputError(
+            f"--target names {len(columns.targets)} columns and a horizon is given; expected one; run "
+            "each by itself"
+        )
     if columns.known:
         raise InputError("--known is given with a horizon, whose labels are later rows; leave one out")
     table = read_table(source, columns, query=query, unlabelled=True)
@@ -139,6 +146,7 @@ def lead_rows(run: Run) -> list[dict[str, Any]]:
     found = run.ahead
     assert found is not None
     simple, which = found.simple()
+    errors = [roots(each) for each in (run.mse, run.alone, simple)]
     rows = []
     for h, name in enumerate(found.horizon.names):
         inside = {
@@ -149,9 +157,10 @@ def lead_rows(run: Run) -> list[dict[str, Any]]:
         rows.append(
             {
                 "lead": name,
-                "rmse": _root(run.mse[:, h]),
-                "rmse_alone": _root(run.alone[:, h]),
-                "rmse_simple": _root(simple[:, h]),
+                **{
+                    key: each[h]
+                    for key, each in zip(("rmse", "rmse_alone", "rmse_simple"), errors, strict=True)
+                },
                 "simple": ", ".join(words),
                 "coverage": inside,
                 "known": int(np.isfinite(found.y[..., h]).sum()),
@@ -160,9 +169,65 @@ def lead_rows(run: Run) -> list[dict[str, Any]]:
     return rows
 
 
-def _root(mse: Array) -> float | None:
-    value = float(np.sqrt(np.mean(mse)))
-    return value if np.isfinite(value) else None
+class Lead(NamedTuple):
+    """One lead for a learner that knows no horizon: what a forecaster sees, and when the label is there."""
+
+    X: Array  # (T, J, c) in [0, 1]
+    y: Array  # (T, J) the label less the last value, in `width`s; NaN where none comes
+    told: Array  # (T, J) the round in which it is known
+    last: Array  # (T, J)
+    width: float
+
+    def forecasts(self, model: Any) -> Array:
+        """What one learner of all readings says, which learns each label in the round that it is known."""
+        T, J = self.y.shape
+        due: list[list[tuple[int, int]]] = [[] for _ in range(T)]
+        for t, j in np.argwhere(np.isfinite(self.y)).tolist():
+            due[int(self.told[t, j])].append((t, j))
+        y_hat = np.empty((T, J))
+        for t in range(T):
+            for place in due[t]:
+                model.learn(self.X[place], float(self.y[place]))
+            y_hat[t] = [float(model.predict(x)) for x in self.X[t]]
+        return np.asarray(self.last + self.width * y_hat)
+
+
+def leads(series: Series, horizon: Horizon) -> list[Lead]:
+    """The series as any learner can learn it, scaled by the first rounds: a stream for each lead."""
+    seen = [_seen(series, horizon, j) for j in range(len(series.names))]
+    columns, known, told, last = (np.stack(each, 1) for each in zip(*seen, strict=True))
+    first = series.readings.y[:, : min(START, series.rounds)]
+    width = float(np.nanmax(first) - np.nanmin(first)) or 1.0
+    found = []
+    for h in range(len(horizon.leads)):
+        X, _ = by_start(columns[:, :, h].swapaxes(0, 1))
+        y = (known[..., h] - last) / width
+        found.append(Lead(np.clip(X, 0, 1).swapaxes(0, 1), y, told[..., h], last, width))
+    return found
+
+
+def _seen(series: Series, horizon: Horizon, j: int) -> tuple[Array, Array, Array, Array]:
+    """What a device without a model has: columns (T, H, c), labels, their rounds (T, H), last values (T,)."""
+    data, T = series.readings, series.rounds
+    device, rows = Forecaster(horizon, data.X.shape[2], len(data.future)), list[Origin]()
+    told, first = np.full((T, len(horizon.leads)), T), 0
+    for t in range(T):
+        device.observe(float(data.times[j, t]), float(data.y[j, t]))
+        oldest = device.waiting[0].time if device.waiting else device.now
+        for s in range(first, t):
+            told[s, np.isfinite(rows[s].known) & (told[s] == T)] = t
+        while first < t and rows[first].time < oldest:
+            first += 1
+        coming = data.ahead(horizon, t)
+        rows.append(device.look(data.X[j, t], None if coming is None else coming[j]))
+        device.expect(rows[-1], np.zeros(len(horizon.leads)))
+    columns, known = (np.array([getattr(row, name) for row in rows]) for name in ("columns", "known"))
+    return columns, known, told, np.array([row.last for row in rows])
+
+
+def roots(mse: Array) -> list[float | None]:
+    """Root mean squared errors of each lead, from those of learners and leads (J, H); None if not known."""
+    return [_finite(value) for value in np.sqrt(mse.mean(0))]
 
 
 def _share(y: Array, low: Array, high: Array) -> float | None:

@@ -28,11 +28,16 @@ from ..base.extras import need
 from ..base.types import Array
 from ..base.words import digits
 from ..exchange.graph import LONE, Graph
+from ..faces.estimator import DOMKL
 from ..learning import kernels, losses
 from ..learning.first_order import Rates
+from ..learning.forecast import NAIVE
+from ..learning.horizon import Horizon
 from ..models.settings import Auto, KernelSpec, ModelSettings, Paper
 from ..simulator import simulate
+from ..simulator.ahead import Ahead
 from . import trial
+from .ahead import Lead, Series, leads, roots
 from .central import AdaRaker, Vaw, omkl
 from .sheet import Sheet, least_of
 from .trial import Source, scaled
@@ -46,8 +51,17 @@ class Result(NamedTuple):
     seconds: float  # of CPU time; imports and construction do not count
     alone: Array | None = None  # (J,) mean squared errors of a network's learners with own samples only
 
+    def parts(self) -> list[Result]:
+        """One result for each target."""
+        if self.y_hat.ndim == 2:
+            return [self]
+        alone = [None] * self.y_hat.shape[2] if self.alone is None else list(self.alone.T)
+        return [self._replace(y_hat=self.y_hat[..., k], alone=each) for k, each in enumerate(alone)]
+
 
 Run: TypeAlias = Callable[[Source], Result]
+#: Makes a learner of so many inputs, with predict(x) and learn(x, y).
+Make: TypeAlias = Callable[[int], Any]
 
 
 class Contender(NamedTuple):
@@ -57,6 +71,13 @@ class Contender(NamedTuple):
     sees: str  # "a part" (of the data at each learner) or "all"
     run: Run
     scales: bool = False  # whether it scales by itself; the others get values in [0, 1]
+    make: Make | None = None  # the same for one lead of a forecast
+    has_targets: bool = False  # whether one model learns several
+
+
+def online(name: str, make: Make) -> Contender:
+    """One learner with predict(x) and learn(x, y), which sees everything."""
+    return Contender(name, "all", lambda source: learn_all(source, make(source.split.X.shape[2])), make=make)
 
 
 #: The second-order step keeps the past itself, so eta is a small ridge and needs no horizon.
@@ -72,7 +93,7 @@ def network_contenders(graph: Graph, seed: int) -> list[Contender]:
         "domkl, paper": Paper(kernels=kernels),
     }
     return [
-        Contender(name, "a part", partial(_run, graph, model), model.takes_raw)
+        Contender(name, "a part", partial(_run, graph, model), model.takes_raw, has_targets=model.has_targets)
         for name, model in models.items()
     ]
 
@@ -92,22 +113,25 @@ ALONE = Rates(rho=1.0, eta=4.0, eta_g=1.0)
 def lone_contenders(seed: int) -> list[Contender]:
     """Those that need no other library."""
     paper = Paper(kernels=KernelSpec(seed=seed), rates=ALONE)
-    runs: dict[str, Run] = {
-        "OMKL": lambda source: _omkl(source, seed),
-        "AdaRaker on the same features": lambda source: learn_all(
-            source, AdaRaker(_frequencies(source, seed))
+    auto = Auto(seed=seed)
+    return [
+        Contender("OMKL", "all", lambda source: _omkl(source, seed)),
+        online("AdaRaker on the same features", lambda d: AdaRaker(kernels.gaussian(d, seed=seed))),
+        online("VAW on the same features", lambda d: Vaw(kernels.gaussian(d, seed=seed))),
+        Contender("domkl auto, one learner", "all", lambda source: _alone(source, auto), scales=True),
+        Contender(
+            "domkl paper, one learner",
+            "all",
+            lambda source: _alone(source, paper),
+            make=lambda d: DOMKL(model=paper),
         ),
-        "VAW on the same features": lambda source: learn_all(source, Vaw(_frequencies(source, seed))),
-        "domkl auto, one learner": lambda source: _alone(source, Auto(seed=seed)),
-        "domkl paper, one learner": lambda source: _alone(source, paper),
-    }
-    return [Contender(name, "all", run, scales="auto" in name) for name, run in runs.items()]
+    ]
 
 
 def _omkl(source: Source, seed: int) -> Result:
     split = source.split
     X, y = _order(split.X), _order(split.y)
-    V, start = _frequencies(source, seed), time.process_time()
+    V, start = kernels.gaussian(X.shape[1], seed=seed), time.process_time()
     run = omkl(X, y, kernels=V, delay=split.one_delay * len(split.y))
     return Result(_back(run.y_hat, len(split.y)), _raw(source), time.process_time() - start)
 
@@ -149,10 +173,6 @@ def _raw(source: Source) -> float:
     return 8.0 * float(source.split.X.shape[2] + 1)
 
 
-def _frequencies(source: Source, seed: int) -> Array:
-    return kernels.gaussian(source.split.X.shape[2], seed=seed)
-
-
 #: Makes a model from a function that imports modules, and a seed.
 Build: TypeAlias = Callable[[Any, int], Any]
 
@@ -160,14 +180,14 @@ Build: TypeAlias = Callable[[Any, int], Any]
 def peer_contenders(seed: int) -> list[Contender]:
     """By library; one that is not installed is left out when its contender is run."""
 
-    def peer(package: str, build: Build) -> Run:
-        def run(source: Source) -> Result:
+    def peer(package: str, build: Build) -> Make:
+        def make(d: int) -> Any:
             need(package, package)
-            return learn_all(source, build(importlib.import_module, seed))
+            return build(importlib.import_module, seed)
 
-        return run
+        return make
 
-    return [Contender(name, "all", peer(*made)) for name, made in PEERS.items()]
+    return [online(name, peer(*made)) for name, made in PEERS.items()]
 
 
 class RiverModel:
@@ -244,17 +264,7 @@ def added_contender(text: str) -> Contender:
     """The contender of that name; one that cannot be used is refused in one line."""
     made = _made(text)
     adapter = _adapter(text, made)
-
-    def run(source: Source) -> Result:
-        try:
-            return learn_all(source, adapter(copy.deepcopy(made)))
-        except InputError:
-            raise
-        except Exception as error:  # of another library, which may raise anything
-            fault = " ".join(f"{type(error).__name__}: {error}".split())[:200]
-            raise InputError(fault) from None
-
-    return Contender(text, "all", run)
+    return online(text, lambda d: adapter(copy.deepcopy(made)))
 
 
 def _adapter(text: str, model: Any) -> type[RiverModel] | type[SklearnModel]:
@@ -333,30 +343,38 @@ class ComparisonRow:
     trials: int = 1
 
 
-def table(
+def tables(
     source: Source,
     graph: Graph,
     seed: int = 0,
     report: Report = lambda i, n, name: None,
     added: Sequence[Contender] = (),
     trials: int = 1,
-) -> list[ComparisonRow]:
+) -> list[list[ComparisonRow]]:
     """Everyone's error, time and traffic on the same samples; the best first, those left out last.
+
+    A table for each target: networks of `Auto` learn all in one model, all others each by itself.
 
     Each of several trials has another seed, for all that is drawn; figures are then means.
     """
     checks.count("delay", source.split.one_delay, least=0)  # all of them wait equally long
-    in_range = scaled(source, losses.squared())
-    found: dict[str, list[ComparisonRow]] = {}
+    parts = source.parts()
+    in_range = [scaled(part, losses.squared()) for part in parts]
+    found: dict[str, list[list[ComparisonRow]]] = {}
     for number in range(checks.count("--trials", trials)):
         drawn = seed + number
         all = [*network_contenders(graph, drawn), *lone_contenders(drawn), *peer_contenders(drawn), *added]
         for i, contender in enumerate(all):
             report(number * len(all) + i, trials * len(all), contender.name)
-            row = _row(contender, source if contender.scales else in_range)
-            found.setdefault(contender.name, []).append(row)
-    rows = [_mean(each) for each in found.values()]
-    return sorted(rows, key=lambda row: (row.mse is None, row.mse or 0.0))
+            rows = _rows(contender, source, parts if contender.scales else in_range)
+            found.setdefault(contender.name, []).append(rows)
+    means = [[_mean([rows[k] for rows in each]) for each in found.values()] for k in range(len(parts))]
+    return [sorted(rows, key=lambda row: (row.mse is None, row.mse or 0.0)) for rows in means]
+
+
+def table(source: Source, graph: Graph, *rest: Any, **options: Any) -> list[ComparisonRow]:
+    """The table of the first target: see `tables`."""
+    return tables(source, graph, *rest, **options)[0]
 
 
 def _mean(rows: list[ComparisonRow]) -> ComparisonRow:
@@ -411,19 +429,22 @@ def document(rows: list[ComparisonRow]) -> list[dict[str, Any]]:
     return [dataclasses.asdict(row) for row in rows]
 
 
-def _row(contender: Contender, source: Source) -> ComparisonRow:
-    name, sees = contender.name, contender.sees
+def _rows(contender: Contender, source: Source, parts: Sequence[Source]) -> list[ComparisonRow]:
+    """A contender's figures for each target: of one model of all, or of one for each part."""
     try:
-        y_hat, sent, seconds, alone = contender.run(source)
-    except MissingExtra as missing:
-        return ComparisonRow(name, sees, reason=str(missing).replace(" and this part of domkl needs it", ""))
-    except Error as error:
-        return ComparisonRow(name, sees, reason=f"failed: {error}")
+        results = contender.run(source).parts() if contender.has_targets else map(contender.run, parts)
+        return [_row(contender, part, result) for part, result in zip(parts, results, strict=True)]
+    except Exception as error:  # another library may raise anything
+        return [ComparisonRow(contender.name, contender.sees, reason=_reason(error))] * len(parts)
+
+
+def _row(contender: Contender, source: Source, result: Result) -> ComparisonRow:
+    y_hat, sent, seconds, alone = result
     mse = source.scale * float(np.mean((y_hat - source.split.y) ** 2))
     lone = None if alone is None else source.scale * float(alone.mean())
     return ComparisonRow(
-        name=name,
-        sees=sees,
+        name=contender.name,
+        sees=contender.sees,
         mse=mse,
         rmse=mse**0.5,
         us_per_sample=1e6 * seconds / source.split.y.size,
@@ -433,6 +454,96 @@ def _row(contender: Contender, source: Source) -> ComparisonRow:
     )
 
 
+def _reason(error: Exception) -> str:
+    """Why a contender has no figures, in a line."""
+    if isinstance(error, MissingExtra):
+        return str(error).replace(" and this part of domkl needs it", "")
+    words = str(error) if isinstance(error, Error) else f"{type(error).__name__}: {error}"
+    return f"failed: {' '.join(words.split())[:200]}"
+
+
+class ForecastRow(NamedTuple):
+    """A contender's root mean squared error at each lead; `reason` says why there is none."""
+
+    name: str
+    sees: str
+    rmse: list[float | None] = []  # noqa: RUF012
+    us_per_reading: float | None = None  # of CPU time, all leads
+    reason: str | None = None
+
+    @property
+    def place(self) -> float:
+        """By which rows are ordered: the mean over the leads."""
+        known = [each for each in self.rmse if each is not None]
+        return sum(known) / len(known) if known else np.inf
+
+
+def forecast_table(
+    series: Series,
+    horizon: Horizon,
+    graph: Graph,
+    seed: int = 0,
+    report: Report = lambda i, n, name: None,
+    added: Sequence[Contender] = (),
+) -> list[ForecastRow]:
+    """Everyone's error at each lead; the best first, those left out last.
+
+    Others than domkl get what its forecaster sees: lags, calendar and profile; and learn how far the label
+    lies from the last value.
+    """
+    online = [*lone_contenders(seed), *peer_contenders(seed), *added]
+    others = [each for each in online if each.make is not None]
+    report(0, 1 + len(others), OURS_AHEAD)
+    start, data = time.process_time(), series.readings
+    options: Any = {"times": data.times, "future": data.future}
+    run = simulate(data.X, data.y, graph, model=Auto(seed=seed), horizon=horizon, **options)
+    us = 1e6 * (time.process_time() - start) / run.y_hat[..., 0].size
+    found = run.ahead
+    assert found is not None
+    rows = [ForecastRow(OURS_AHEAD, "a part", roots(run.mse), us)]
+    if graph.J > 1:
+        rows.append(ForecastRow(f"{OURS_AHEAD}, alone", "a part", roots(run.alone)))
+    guesses = zip(NAIVE, np.moveaxis(found.naive, -1, 0), strict=True)
+    rows += [ForecastRow(name, "a part", roots(found.errors(guess))) for name, guess in guesses]
+    streams = leads(series, horizon)
+    for i, each in enumerate(others):
+        report(1 + i, 1 + len(others), each.name)
+        rows.append(_forecast_row(each, streams, found))
+    return sorted(rows, key=lambda row: row.place)
+
+
+#: The network in a table of forecasts.
+OURS_AHEAD = "domkl, auto"
+
+
+def _forecast_row(contender: Contender, streams: Sequence[Lead], found: Ahead) -> ForecastRow:
+    assert contender.make is not None
+    start = time.process_time()
+    try:
+        y_hat = [stream.forecasts(contender.make(stream.X.shape[2])).T for stream in streams]
+    except Exception as error:  # another library may raise anything
+        return ForecastRow(contender.name, contender.sees, reason=_reason(error))
+    us = 1e6 * (time.process_time() - start) / y_hat[0].size
+    return ForecastRow(contender.name, contender.sees, roots(found.errors(np.stack(y_hat, -1))), us)
+
+
+def forecast_sheet(rows: list[ForecastRow], horizon: Horizon, title: str) -> Sheet:
+    """The table, a column for each lead; the least of each in bold. A narrow terminal shows fewer leads."""
+    shown, H = [row for row in rows if row.rmse], len(horizon.names)
+    best = [least_of([row.rmse[h] for row in shown]) for h in range(H)]
+    return Sheet(
+        title,
+        ("learner", "sees", *horizon.names, "CPU time\nµs"),
+        [[row.name, row.sees, *map(digits, row.rmse), digits(row.us_per_reading)] for row in shown],
+        words=frozenset({0, 1}),
+        bold=frozenset((i, 2 + h) for h, places in enumerate(best) for i in places),
+        spare=(1, 2 + H, *range(H, 2, -1)),
+        legend={**FORECAST_LEGEND, "sees": LEGEND["sees"], "bold": LEGEND["bold"]},
+    )
+
+
+#: What a table of forecasts shows beside what `LEGEND` tells.
+FORECAST_LEGEND = {"CPU time": "for one reading, all leads"}
 OURS, OTHERS = "#2a6f97", "#b0b0b0"
 
 

@@ -68,8 +68,8 @@ class OmklSpec:
 class Experiment:
     """A whole experiment file.
 
-    [model] is what learns; [paper] is the paper's learner that stands beside it, and that `--model paper`
-    chooses; [omkl] is the centralised comparator.
+    [model] is what learns; [paper] is the paper's learner that `--model paper` chooses; [omkl] is the
+    centralised comparator of `domkl reproduce`.
     """
 
     name: str
@@ -80,7 +80,7 @@ class Experiment:
     data: DataSpec = field(default_factory=DataSpec)
     columns: Columns = field(default_factory=Columns)  # what is in data.path
     model: ModelSettings = field(default_factory=Auto)
-    paper: Paper = field(default_factory=Paper)
+    paper: Paper | None = None  # the usual one
     omkl: OmklSpec = field(default_factory=OmklSpec)
 
     def __post_init__(self) -> None:
@@ -92,7 +92,7 @@ class Experiment:
         """The same data and network with the model of that kind: "auto", or the file's "paper"."""
         if checks.one_of("model", kind, settings.KINDS) == self.model.kind:
             return self
-        return dataclasses.replace(self, model=self.paper if kind == Paper.kind else Auto())
+        return dataclasses.replace(self, model=(self.paper or Paper()) if kind == Paper.kind else Auto())
 
     @property
     def paper_model(self) -> Paper | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,9 @@ from .sheet import as_csv
 from .trial import Outcome
 
 #: Columns of predictions.csv; the time where the data has one.
-HEADS = ("learner", "index", "time", "y", "y_hat", "low", "high", "surprise", "alarm")
-#: Those that are there only if alarms are asked for.
-JUDGED = ("surprise", "alarm")
+HEADS = ("learner", "index", "time")
+#: And of the target; of several, each has its name in place of the y, and before low and high.
+VALUES, JUDGED = ("y", "y_hat", "low", "high"), ("surprise", "alarm")
 
 
 def write_predictions(outcome: Outcome, path: Path, judged: Judgement | None = None) -> Path:
@@ -29,9 +29,19 @@ def write_predictions(outcome: Outcome, path: Path, judged: Judgement | None = N
 
     `judged`: what `alarms` found, where that is to be written, too.
     """
-    absent = () if _times(outcome) is not None else ("time",)
-    absent = (*absent, *(() if judged is not None else JUDGED))
-    return write_table(_rows(outcome, judged), tuple(head for head in HEADS if head not in absent), path)
+    heads = HEADS if _times(outcome) is not None else HEADS[:-1]
+    values = [head for name in outcome.source.targets for head in value_heads(name, outcome.source.targets)]
+    more = JUDGED if judged is not None else ()
+    return write_table(_rows(outcome, judged), (*heads, *values, *more), path)
+
+
+def value_heads(name: str, targets: Sequence[str]) -> tuple[str, ...]:
+    """The heads of a target's label, prediction and bounds; of the only target "y", "y_hat" and so on.
+
+    >>> value_heads("load", ["load", "heat"])
+    ('load', 'load_hat', 'load_low', 'load_high')
+    """
+    return VALUES if len(targets) == 1 else (name, f"{name}_hat", f"{name}_low", f"{name}_high")
 
 
 def alarms(outcome: Outcome, rate: float) -> Judgement:
@@ -44,14 +54,16 @@ def _times(outcome: Outcome) -> Any:
 
 
 def _rows(outcome: Outcome, judged: Judgement | None) -> Iterator[dict[str, Any]]:
-    low, high = outcome.bounds()
-    y, y_hat, times = outcome.y, outcome.y_hat, _times(outcome)
-    surprise, alarm = judged or (np.full(y.shape, np.nan), np.full(y.shape, np.nan))
-    for t in range(y.shape[1]):
+    times, columns, targets = _times(outcome), dict[str, Any](), outcome.source.targets
+    for part in outcome.parts():
+        heads = value_heads(part.source.target, targets)
+        columns |= zip(heads, (part.y, part.y_hat, *part.bounds()), strict=True)
+    columns |= {} if judged is None else {"surprise": judged.surprise, "alarm": judged.alarm}
+    for t in range(outcome.split.y.shape[1]):
         for j, name in enumerate(outcome.split.names):
             when = "" if times is None else iso(times[j, t]) or ""
-            numbers = (plain(values[j, t]) for values in (y, y_hat, low, high, surprise, alarm))
-            yield dict(zip(HEADS, (name, t, when, *numbers), strict=True))
+            numbers = {head: plain(values[j, t]) for head, values in columns.items()}
+            yield {**dict(zip(HEADS, (name, t, when), strict=True)), **numbers}
 
 
 def plain(value: float) -> str:
@@ -88,7 +100,12 @@ def write_model(outcome: Outcome, path: Path) -> Path:
     source = outcome.source
     model = DOMKL.from_run(outcome.run, outcome.split.y, outcome.split.X)
     model.about = About(
-        source.inputs, source.target, outcome.unit, source.columns, outcome.origin, math.sqrt(outcome.scale)
+        source.inputs,
+        ", ".join(source.targets),
+        outcome.unit,
+        source.columns,
+        outcome.origin,
+        math.sqrt(outcome.scale),
     )
     with files.writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""An experiment carried out on one network, beside its comparators.
+"""An experiment carried out on one network.
 
 `prepare` and `from_table` bring the streams of a `Source`, a user's table divided over learners so that
 nothing comes from the future; `carry_out` runs them, and an `Outcome` holds what tables and figures need.
@@ -30,10 +30,9 @@ from ..exchange.graph import LONE, Graph, as_graph, build
 from ..learning import conformal, kernels, losses, naive
 from ..learning.first_order import Rates
 from ..learning.losses import Loss
-from ..models.settings import ModelSettings, Paper
+from ..models.settings import ModelSettings
 from ..simulator import Progress, Run, Watch, simulate
-from .central import omkl
-from .experiment import DataSpec, Experiment, OmklSpec
+from .experiment import DataSpec, Experiment
 
 #: What is said of each way to divide a table's rows over J learners.
 DIVIDED = {
@@ -60,6 +59,20 @@ class Source(NamedTuple):
     notes: tuple[str, ...] = ()  # how rows were divided and scaled
     raw: bool = False  # whether values are as in the user's file, of any size
     origin: float = 0.0  # what a label of 0 is in the unit
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """What is predicted."""
+        return (self.target,) if self.columns is None else self.columns.targets
+
+    def parts(self) -> list[Source]:
+        """The same streams with each target by itself."""
+        if self.split.y.ndim == 2:
+            return [self]
+        splits = (dataclasses.replace(self.split, y=each) for each in np.moveaxis(self.split.y, -1, 0))
+        return [
+            self._replace(split=each, target=name) for each, name in zip(splits, self.targets, strict=True)
+        ]
 
 
 def from_table(
@@ -126,7 +139,8 @@ def titled(experiment: Experiment) -> Experiment:
     """The experiment with a title that names the user's own data, if it has none."""
     if experiment.title or not experiment.data.path:
         return experiment
-    return dataclasses.replace(experiment, title=f"{experiment.name}: predicting {experiment.columns.target}")
+    targets = ", ".join(experiment.columns.targets)
+    return dataclasses.replace(experiment, title=f"{experiment.name}: predicting {targets}")
 
 
 def _by_column(table: Table, learners: int | None, rounds: int | None) -> Split:
@@ -140,7 +154,7 @@ def _by_column(table: Table, learners: int | None, rounds: int | None) -> Split:
 
 
 def _refuse_overflow(table: Table) -> None:
-    largest = float(np.abs(table.y).max())
+    largest = float(np.nanmax(np.abs(table.y)))
     if math.isinf(largest * largest):
         raise DataError(
             f"{table.name}, column {table.target!r}: its values reach {largest:g}, too much to square; "
@@ -210,14 +224,39 @@ class Outcome:
     fingerprint: str | None  # of the kernels' frequencies, likewise
     run: Run
     mse_alone: Array  # (J,) of each learner with its own samples only
-    central_mse: Array  # (J,) of OMKL, which sees everybody's data, on each learner's samples
     baselines: dict[str, Array]  # further mean squared errors, (J,)
     unit: str  # of sqrt(scale * MSE)
     scale: float  # what a squared error is multiplied with to be in that unit squared
     notes: tuple[str, ...]
     source: Source  # the streams as they came
     origin: float = 0.0  # what a label of 0 is in the unit
+    place: int = 0  # which of the model's targets this is of
     _bounds: dict[float, tuple[Array, Array]] = dataclasses.field(default_factory=dict, repr=False)
+
+    def parts(self) -> list[Outcome]:
+        """One outcome for each target, as all but predictions and model are told one by one."""
+        return [self._part(k, source) for k, source in enumerate(self.source.parts())]
+
+    def _part(self, k: int, source: Source) -> Outcome:
+        if source is self.source:
+            return self
+        run, split = self.run, dataclasses.replace(self.split, y=self.split.y[..., k])
+        names = ("theta", "lam", "mse", "cv", "kernel_mse", "kernel_cv", "alone")
+        found = {name: getattr(run, name)[:, k] for name in names}
+        found |= {name: getattr(run, name)[..., k] for name in ("y_hat", "cv_path")}
+        one = {name: mse[:, k] for name, mse in self.baselines.items()}
+        title = f"{self.experiment.name}: predicting {source.target}"
+        return dataclasses.replace(
+            self,
+            experiment=dataclasses.replace(self.experiment, title=title),
+            split=split,
+            run=dataclasses.replace(run, **found),
+            mse_alone=self.mse_alone[:, k],
+            baselines=one,
+            source=source,
+            place=k,
+            _bounds={},
+        )
 
     def in_units(self, values: Array) -> Array:
         """Labels or predictions, as the learners saw them, in the data's unit."""
@@ -305,23 +344,17 @@ def _link(text: str, names: Sequence[str]) -> tuple[str, str]:
 def carry_out(
     experiment: Experiment, source: Source, progress: Progress | None = None, watch: Watch | None = None
 ) -> Outcome:
-    """Run the model on the experiment's first graph, and OMKL and the baselines on the same samples.
-
-    Beside model "auto" stands the same network with the experiment's [paper] learner.
-    """
-    model, paper, own = experiment.model, _paper_of(experiment), experiment.paper_model
+    """Run the model on the experiment's first graph, beside simple guesses of the same samples."""
+    model, own = experiment.model, experiment.paper_model
     graph = network(experiment.graphs[0], source.split.names)
-    asked, in_range = source.split.y.shape[1], scaled(source, paper.loss_function)
-    run = learn(model, (source if model.takes_raw else in_range).split, graph, progress, watch)
-    if run.y_hat.shape[1] < asked:
-        stopped = f"stopped after {run.y_hat.shape[1]} of {asked} rounds"
-        source = cut(source, run.y_hat.shape[1])._replace(notes=(*source.notes, stopped))
-        in_range = scaled(source, paper.loss_function)
-    seen = source if model.takes_raw else in_range
-    factor = in_range.scale / seen.scale  # from the paper's scale to that of `run`
-    alike = model is paper or seen.split.known is not None  # the paper's learner takes one delay for all
-    beside = {} if alike else {"paper": factor * learn(paper, in_range.split, graph).mse}
-    T, d = seen.split.X.shape[1:]
+    asked = source.split.y.shape[1]
+    seen = source if model.takes_raw else scaled(source, model.loss_function)
+    run = learn(model, seen.split, graph, progress, watch)
+    T, d = run.y_hat.shape[1], seen.split.X.shape[2]
+    if asked > T:
+        stopped = f"stopped after {T} of {asked} rounds"
+        source, seen = (cut(each, T)._replace(notes=(*each.notes, stopped)) for each in (source, seen))
+    guesses = np.stack([_guess(each, model.loss_function) for each in seen.parts()], -1)
     inferred = (f"network {graph.note}: the paper's figure is not in its text",) if graph.note else ()
     return Outcome(
         experiment=experiment,
@@ -332,24 +365,13 @@ def carry_out(
         fingerprint=None if own is None else kernels.fingerprint(own.draw(d)),
         run=run,
         mse_alone=alone(model, seen.split, run),
-        central_mse=factor * centralised(paper, experiment.omkl, in_range.split),
-        baselines={**beside, **_guesses(seen, model.loss_function)},
+        baselines={"simple guess": guesses.reshape(run.mse.shape)},
         unit=source.unit,
         scale=seen.scale,
-        notes=(*inferred, *in_range.notes, *unused(in_range)),
+        notes=(*inferred, *seen.notes, *unused(seen)),
         source=source,
         origin=seen.origin,
     )
-
-
-def _paper_of(experiment: Experiment) -> Paper:
-    """The model if it is the paper's, else the [paper] learner, made to learn the same kind of labels."""
-    model, paper = experiment.model, experiment.paper
-    if experiment.paper_model is not None:
-        return experiment.paper_model
-    if paper.loss_function.classifies == model.loss_function.classifies:
-        return paper
-    return dataclasses.replace(paper, loss=model.loss, reg=None, delta=None)
 
 
 def learn(
@@ -388,20 +410,7 @@ def alone(model: ModelSettings, split: Split, run: Run) -> Array:
     return np.concatenate([found.mse for found in lone])
 
 
-def centralised(paper: Paper, spec: OmklSpec, split: Split) -> Array:
-    """OMKL on everybody's samples, round by round; its error on each learner's samples. (J,)"""
-    J, T, d = split.X.shape
-    if split.known is not None:  # it learns labels in their order
-        return np.full(J, np.nan)
-    X, y = split.X.swapaxes(0, 1).reshape(T * J, d), split.y.T.reshape(T * J)
-    mu, eta_g = spec.settings(paper.rates_at(T), T * J)
-    loss = paper.loss_function
-    run = omkl(X, y, kernels=paper.draw(d), mu=mu, eta_g=eta_g, loss=loss, delay=split.delay * J)
-    labels = losses.labels(loss, y)
-    return np.asarray(((run.y_hat - labels) ** 2).reshape(T, J).mean(0))
-
-
-def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
+def _guess(source: Source, loss: Loss) -> Array:
     """Mean squared error of the simple guess that is best for each learner, in hindsight. (J,)"""
     split, y = source.split, losses.labels(loss, source.split.y)
     groups, best = _categories(source), []
@@ -410,7 +419,7 @@ def _guesses(source: Source, loss: Loss) -> dict[str, Array]:
         late = split.delays if isinstance(split.delays, int) else split.delays[j]
         guesses = naive.simple_guesses(labels, times, late, None if groups is None else groups[j])
         best.append(min(float(((guess - labels) ** 2).mean()) for guess in guesses.values()))
-    return {"simple guess": np.array(best)}
+    return np.array(best)
 
 
 def _categories(source: Source) -> NDArray[np.int_] | None:

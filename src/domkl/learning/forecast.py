@@ -10,9 +10,10 @@ Pure: times come with the readings, as seconds. Nothing of a reading is used bef
 
 from __future__ import annotations
 
+import copy
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -456,16 +457,17 @@ class Forecaster:
         targets = now + self.leads
         phases, gap = self._phase(targets), self.interval
         lags = self.short.latest(now - gap * np.array([0.5, 1.5]), FRESH * gap)
-        seasonal, calendar = self._seasonal(targets), self._calendar(phases)
+        seasonal, calendar = self._seasonal(targets, self.leads), self._calendar(phases)
         profile = self.profile.at(np.append(phases, self._phase(np.array(now))))
         there, here = profile[:-1], profile[-1]
         coming = np.full((self.H, self.future), np.nan) if ahead is None else ahead
         own = np.concatenate([calendar, seasonal, there[:, None], coming], -1)  # of each lead
-        inputs = np.concatenate([x, [last], lags, [here], own[0]])
-        columns = self._columns(x, last, lags, here, own)
+        common = np.array([last, *lags, here])
+        inputs = np.concatenate([x, common, own[0]])
+        self.usual += np.nan_to_num(x - self.usual) / max(float(self.seen.n), 1.0)
+        columns = self._columns(np.tile(x, (self.H, 1)), np.tile(common, (self.H, 1)), own)
         ridge = np.clip(last + self.ridges.predict(columns), *self.seen.range())
-        naive = np.stack([np.full(self.H, last), seasonal[:, 0], seasonal[:, 2], there], -1)
-        naive = np.where(np.isnan(naive), last, naive)
+        naive = _guesses(np.full(self.H, last), own)
         blank = np.full(self.H, np.nan)
         said, spread, scales = (
             np.zeros((self.H, 2)),
@@ -480,13 +482,13 @@ class Forecaster:
         """The last value that is known, 0 before the first."""
         return float(self.short.values[-1])
 
-    def _seasonal(self, targets: Array) -> Array:
-        """Values a day, two days and a week before the times that are forecast, or as often before. (H, 3)"""
+    def _seasonal(self, targets: Array, leads: Array) -> Array:
+        """Values a day, two days and a week before n times so far ahead, or as often before. (n, 3)"""
         if not self.season:
-            return np.full((self.H, 3), np.nan)
-        days, weeks = (np.ceil(self.leads / each) * each for each in (self.season, 7 * self.season))
+            return np.full((len(targets), 3), np.nan)
+        days, weeks = (np.ceil(leads / each) * each for each in (self.season, 7 * self.season))
         before = targets[:, None] - np.stack([days, days + self.season, weeks], -1)
-        return self.long.nearest(before.ravel(), 1.01 * self.interval).reshape(self.H, 3)
+        return self.long.nearest(before.ravel(), 1.01 * self.interval).reshape(-1, 3)
 
     def _calendar(self, phases: Array) -> Array:
         turn = math.tau * phases
@@ -494,17 +496,18 @@ class Forecaster:
             self.season
         )
 
-    def _columns(self, x: Array, last: float, lags: Array, here: float, own: Array) -> Array:
-        """Of the ridges: values as differences to the last one, so that a level does not matter. (H, c)"""
-        values = own[:, 4:SEASONAL]
-        profile = np.where(np.isnan(values[:, -1]), last, values[:, -1])
-        filled = np.where(np.isnan(values), profile[:, None], values) - last
-        self.usual += np.nan_to_num(x - self.usual) / max(float(self.seen.n), 1.0)
-        common = np.concatenate(
-            [np.nan_to_num(np.array([here, *lags[:2], self.seen.mean]) - last), x - self.usual]
-        )
-        ones = np.ones((self.H, 1))
-        parts = [ones, own[:, :4], filled, own[:, SEASONAL:], np.broadcast_to(common, (self.H, len(common)))]
+    def _columns(self, x: Array, common: Array, own: Array) -> Array:
+        """Of the ridges: values as differences to the last one, so that a level does not matter. (n, c)
+
+        Of n rows: inputs x (n, d); last value, lags and profile now (n, 4); what each has of its own lead.
+        """
+        last, values = common[:, :1], own[:, 4:SEASONAL]
+        profile = np.where(np.isnan(values[:, -1:]), last, values[:, -1:])
+        filled = np.where(np.isnan(values), profile, values) - last
+        means = np.full((len(own), 1), self.seen.mean)
+        level = np.nan_to_num(np.concatenate([common[:, 3:], common[:, 1:3], means], -1) - last)
+        ones = np.ones((len(own), 1))
+        parts = [ones, own[:, :4], filled, own[:, SEASONAL:], level, x - self.usual]
         return np.asarray(np.nan_to_num(np.concatenate(parts, -1)))
 
     def expect(self, origin: Origin, rest: Array, kept: Sequence[Array] = ()) -> Array:
@@ -548,6 +551,48 @@ class Forecaster:
             raise InputError("there is no reading yet; expected one or more; call learn() first")
         wide, (low, high) = self.spread.widths(self.last.scales, coverage, self.overlap), self.bounds()
         return np.clip(self.last.y - wide, low, high), np.clip(self.last.y + wide, low, high)
+
+    # Explanations
+
+    def as_function(self, h: int, model: Callable[[Array], Array]) -> tuple[Callable[[Array], Array], Array]:
+        """The forecast of lead h as a function of rows (n, d + 2 + future), and the row of the last reading.
+
+        A row has the inputs of a reading; a moment, as a part in [0, 1] of all that are remembered, whose
+        values of the target count; the phase of the week that is forecast; and what is known of that time.
+        `model` tells what it adds for its inputs (n, D). It may be asked while this device goes on.
+        """
+        device, d = copy.deepcopy(self), self.d
+        common, (near, far) = device._remembered(0)[0], (device._remembered(k)[1] for k in (0, h))
+        apart = (self.leads[h] - self.leads[0]) / (7 * self.season or 1.0)
+
+        def forecast(rows: Array) -> Array:
+            x, phase, coming = rows[:, :d], rows[:, d + 1], rows[:, d + 2 :]
+            i = np.minimum((rows[:, d] * len(common)).astype(int), len(common) - 1)
+            own = np.concatenate([device._calendar(phase), far[i], coming], -1)
+            first = np.concatenate([device._calendar(phase - apart), near[i], coming], -1)
+            columns = device._columns(x, common[i], own)
+            added = device.ridges.predict(columns[:, None])[:, h]
+            ridge = np.clip(common[i, 0] + added, *device.seen.range())
+            rest = device.share.weights[h] * model(np.concatenate([x, common[i], first], -1))
+            experts = np.column_stack([ridge + rest, _guesses(common[i, 0], own)])
+            return np.asarray(np.clip(experts @ device.mixer.weights[h, 0], *device.bounds()))
+
+        if self.last is None:
+            raise InputError("there is no reading yet; expected one or more; call learn() first")
+        known = self.last.columns[h, 1 + SEASONAL :][: self.future]
+        return forecast, np.concatenate([self.last.inputs[:d], [1.0, self.last.phases[h]], known])
+
+    def _remembered(self, h: int) -> tuple[Array, Array]:
+        """Last value, lags and profile at past moments (n, 4); seasonal lags and profile of lead h."""
+        when, gap, lead = np.append(self.long.times, self.now), self.interval, self.leads[h]
+        when = when[when > NEVER]
+        before = (when[:, None] - gap * np.array([0.0, 0.5, 1.5])).ravel()
+        values = self.long.latest(before, FRESH * gap).reshape(-1, 3)
+        values[-1] = self.short.latest(before[-3:], FRESH * gap)
+        values[-1, 0] = self._last()
+        here, there = (self.profile.at(self._phase(each)) for each in (when, when + lead))
+        seasonal = self._seasonal(when + lead, np.full(len(when), lead))
+        return np.column_stack([values, here]), np.column_stack([seasonal, there])
 
     # Files
 
@@ -639,6 +684,12 @@ class Forecaster:
             if np.isfinite(first.known).any():
                 found.append(first)
         return found
+
+
+def _guesses(last: Array, own: Array) -> Array:
+    """The simple guesses of n rows, in the order of `NAIVE`; the last value where one is not known. (n, 4)"""
+    naive = np.column_stack([last, own[:, 4], own[:, 6], own[:, 7]])
+    return np.where(np.isnan(naive), last[:, None], naive)
 
 
 def season_of(values: Array) -> float:

@@ -32,7 +32,7 @@ class Guesser:
     """
 
     def __init__(self) -> None:
-        self.past = Past(KEPT_VALUES, APART)
+        self.past: Past | None = None  # until a label has a time
         self.last = self.mean = 0.0
         self.n = 0
         self.sums, self.counts = np.zeros(24), np.zeros(24)
@@ -42,6 +42,7 @@ class Guesser:
         self.last, self.n = float(y), self.n + 1
         self.mean += (y - self.mean) / self.n
         if math.isfinite(time):
+            self.past = self.past or Past(KEPT_VALUES, APART)
             self.past.add(time, float(y))
             hour = int(time // HOUR) % 24
             self.sums[hour] += y
@@ -51,13 +52,11 @@ class Guesser:
         """What each says of a label at a time; the last value where it says nothing."""
         found = {LAST: self.last, MEAN: self.mean}
         if math.isfinite(time):
-            before = self.past.nearest(time - np.array([DAY, WEEK]), 1.5 * HOUR)
-            hour = int(time // HOUR) % 24
-            found |= dict(
-                zip(
-                    (YESTERDAY, WEEK_AGO), np.where(np.isnan(before), self.last, before).tolist(), strict=True
-                )
-            )
+            hour, before = int(time // HOUR) % 24, np.full(2, np.nan)
+            if self.past is not None:
+                before = self.past.nearest(time - np.array([DAY, WEEK]), 1.5 * HOUR)
+            before = np.where(np.isnan(before), self.last, before)
+            found |= dict(zip((YESTERDAY, WEEK_AGO), before.tolist(), strict=True))
             found[HOURLY] = float(self.sums[hour] / self.counts[hour]) if self.counts[hour] else self.last
         return found
 

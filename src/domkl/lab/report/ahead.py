@@ -8,10 +8,11 @@ import numpy as np
 
 from ...base.types import Array
 from ...base.words import number, percent, plural
+from ...faces.ahead import Forecasts
 from ...simulator import Run
 from ..ahead import LEGEND, Series, lead_rows
 from .facts import Column, difference, together_or_alone, unused, unused_words
-from .page import LEARNERS, LOWER, as_script, filled, plain
+from .page import LEARNERS, LOWER, Inputs, as_script, filled, plain, table_of
 
 #: The coverage of the band that is drawn.
 BAND = 0.9
@@ -19,8 +20,8 @@ BAND = 0.9
 PAST = 240
 
 
-def page(run: Run, series: Series) -> str:
-    """The whole page as text."""
+def page(run: Run, series: Series, model: Forecasts) -> str:
+    """The whole page of a run and its network as text."""
     rows, J, target = lead_rows(run), len(run.y_hat), series.table.target
     return filled(
         as_script({"timed": _is_timed(series), "label": target, "learners": _curves(run, series)}),
@@ -34,12 +35,22 @@ def page(run: Run, series: Series) -> str:
         columns=_columns(rows, J),
         learners=[{"name": row["lead"]} for row in rows],
         kernels=[],
-        inputs=None,
+        inputs=_inputs(model),
         pictures=[],
         settings={"data": series.table.name, "target": target, "learners": ", ".join(map(str, series.names))},
         notes=[*series.notes, *map(str, series.table.faults)],
         glossary=LEGEND,
     )
+
+
+def _inputs(model: Forecasts) -> Inputs | None:
+    """What matters to the forecast of the nearest lead, where a label has come."""
+    if not model.n:
+        return None
+    overall, last = model.explain(), model.explain("last")
+    several = model.graph is not None
+    found = table_of(overall if several else [overall], last[0] if several else last, 1.0, "", model.network)
+    return found._replace(caption=f"Of the forecast {model.leads[0]} ahead. {found.caption}")
 
 
 def _is_timed(series: Series) -> bool:

@@ -49,8 +49,11 @@ def document(outcome: Outcome) -> Document:
     root of "mse"; "scale" is the factor from the learners' own squared errors. "alone" is what a learner
     would have with its own samples only. "model" holds the settings as given, "rates" and
     "kernels" what they became. "sent" is how many values a learner sends to each neighbour in a round, on
-    average. What is not finite, not known, or not part of the model is None.
+    average. What is not finite, not known, or not part of the model is None. Of several targets there is a
+    document for each, under "targets".
     """
+    if len(parts := outcome.parts()) > 1:
+        return {"targets": [document(part) for part in parts]}
     return {
         **_setting(outcome),
         "learners": [_learner(outcome, j) for j in range(outcome.graph.J)],
@@ -93,6 +96,7 @@ def _setting(outcome: Outcome) -> Document:
         "experiment": experiment.name,
         "title": experiment.title,
         "dataset": outcome.dataset,
+        "target": outcome.source.target,
         "unit": outcome.unit,
         "scale": float(outcome.scale),
         "rounds": int(outcome.split.y.shape[1]),
@@ -141,7 +145,6 @@ def _errors(outcome: Outcome, learners: list[int]) -> Document:
         "accuracy": plain(right.mean()) if loss.classifies else None,
         "mse_alone": squared(outcome.mse_alone),
         "rmse_alone": plain(np.sqrt(outcome.scale * outcome.mse_alone[learners].mean())),
-        "omkl_mse": squared(outcome.central_mse),
         "baselines": {name: squared(mse) for name, mse in outcome.baselines.items()},
         "best_kernel": None if best is None else {**best, "mse": plain(outcome.scale * kernels[p])},
     }
@@ -237,7 +240,6 @@ def _sources(facts: Document) -> list[tuple[str, list[float | None], float | Non
     found = [(facts["model"]["kind"], [one["mse"] for one in learners], network["mse"])]
     if has_neighbours(facts):
         found.append(("alone", [one["mse_alone"] for one in learners], network["mse_alone"]))
-    found.append(("OMKL", [one["omkl_mse"] for one in learners], network["omkl_mse"]))
     if has_kernels(facts):
         best = [one["best_kernel"]["mse"] for one in learners]
         found.append(("best kernel", best, network["best_kernels_mse"]))
@@ -318,7 +320,6 @@ ALONE_WORDS = "the same learners without neighbours"
 METHODS = {
     "auto": "learners of domkl.Auto, each with its own data and its neighbours' messages",
     "paper": "learners of the paper (DOMKL), each with its own data and its neighbours' messages",
-    "OMKL": "one central learner with the paper's kernels that sees everybody's data",
     "best kernel": "lowest error of any single kernel at that learner, known only in hindsight",
     "simple guess": "the best for each learner of: last known label, same time yesterday or last week, mean "
     "of the hour, mean so far; of all labels and of those with the same categories",
@@ -407,7 +408,7 @@ def difference(together: float, alone: float) -> str:
 
 def _comparison(facts: Document) -> str:
     network, best = facts["network"], facts["network"]["best_kernel"]
-    others = [f"{_level(facts, network['omkl_mse'])} for OMKL, a central learner that sees everybody's data"]
+    others = []
     if best is not None:
         level, sigma2 = _level(facts, best["mse"]), number(best["sigma2"])
         others.append(f"{level} for the best single kernel in hindsight (σ²={sigma2})")
@@ -455,7 +456,7 @@ def glossary(facts: Document) -> dict[str, str]:
     """What every heading means, a short line each."""
     kind = facts["model"]["kind"]
     alone = {"alone": ALONE_WORDS} if has_neighbours(facts) else {}
-    methods = ["OMKL", *(["best kernel"] if has_kernels(facts) else [])]
+    methods = ["best kernel"] if has_kernels(facts) else []
     shown = [name for name in (*methods, *facts["network"]["baselines"]) if name in METHODS]
     others = {name: METHODS[name] for name in shown}
     width = "kernel width: small follows fine detail, large only broad trends"

@@ -216,7 +216,7 @@ def draw_error(outcome: Outcome) -> Drawn:
 def _levels(outcome: Outcome) -> dict[str, float]:
     own = {outcome.experiment.model.kind: outcome.run.mse}
     alone = {"alone": outcome.mse_alone} if outcome.graph.J > 1 else {}
-    known = {**own, **alone, "OMKL": outcome.central_mse, **outcome.baselines}
+    known = {**own, **alone, **outcome.baselines}
     levels = {name: float(np.sqrt(outcome.scale * mse.mean())) for name, mse in known.items()}
     return {name: level for name, level in levels.items() if np.isfinite(level)}
 

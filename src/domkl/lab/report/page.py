@@ -14,10 +14,11 @@ from ...base.errors import InputError
 from ...base.extras import need
 from ...base.types import Array
 from ...base.words import number, percent, plural, with_unit
+from ...exchange.graph import Graph
 from ...faces.saved import About
 from ...learner import files as disk
 from ...learning import explain
-from ...learning.explain import Contributions, Function, Usual
+from ...learning.explain import Contributions, Effects, Function, Usual
 from ..trial import COVERAGE, Outcome
 from . import facts as told
 from .facts import Document, document, names_of
@@ -50,30 +51,39 @@ class Inputs(NamedTuple):
 def inputs(outcome: Outcome) -> Inputs | None:
     """None where the model cannot tell, or has learnt nothing: only `Auto` can."""
     final, source, J = outcome.run.final, outcome.source, outcome.graph.J
-    asked = [] if final is None else [final.rows.as_function(j) for j in range(min(J, ASKED))]
+    asked = [] if final is None else [final.rows.as_function(j, outcome.place) for j in range(min(J, ASKED))]
     models: list[tuple[Function, Usual]] = [model for model in asked if model is not None]
     if not models:
         return None
     names, groups = About(source.inputs, columns=source.columns).groups(outcome.split.X.shape[-1])
     found = [explain.effects(*model, names, groups) for model in models]
-    effect = math.sqrt(outcome.scale) * np.mean([each.effect for each in found], 0)
-    part, trend = (np.mean([getattr(each, key) for each in found], 0) for key in ("part", "trend"))
     last = explain.contributions(*models[0], outcome.split.X[0, -1], names, groups)
+    return table_of(found, last, math.sqrt(outcome.scale), outcome.unit, outcome.graph, outcome.origin)
+
+
+def table_of(
+    found: list[Effects], last: Contributions, factor: float, unit: str, graph: Graph, origin: float = 0.0
+) -> Inputs:
+    """The means of what some learners say overall, and what the first says of the last reading."""
+    effect, part, trend = (
+        np.mean([getattr(e, key) for e in found], 0) for key in ("effect", "part", "trend")
+    )
     sizes = np.abs(last.contribution)
     added = np.where(sizes < 1e-9 * sizes.max(), 0.0, last.contribution)  # what is only rounding is nothing
     longest = float(part.max()) or 1.0
     table = [
         InputRow(
-            names[i],
+            last.names[i],
             percent(float(part[i])),
-            number(float(effect[i])),
+            number(factor * float(effect[i])),
             explain.direction(float(trend[i])),
-            f"{'+' if added[i] >= 0 else '-'}{number(math.sqrt(outcome.scale) * float(abs(added[i])))}",
+            f"{'+' if added[i] >= 0 else '-'}{number(factor * float(abs(added[i])))}",
             float(part[i]) / longest,
         )
         for i in np.argsort(-part, kind="stable")[:MOST]
     ]
-    return Inputs(_caption(len(models), J, len(names)), _last(outcome, last), outcome.unit, table)
+    base, y_hat = (with_unit(float(origin + factor * value), unit) for value in (last.base, last.y_hat))
+    return Inputs(_caption(len(found), graph.J, len(part)), _last(graph, base, y_hat), unit, table)
 
 
 def _caption(asked: int, J: int, n: int) -> str:
@@ -85,12 +95,8 @@ def _caption(asked: int, J: int, n: int) -> str:
     )
 
 
-def _last(outcome: Outcome, last: Contributions) -> str:
-    base, y_hat = (
-        with_unit(float(outcome.origin + math.sqrt(outcome.scale) * value), outcome.unit)
-        for value in (last.base, last.y_hat)
-    )
-    who = "the learner" if outcome.graph.J == 1 else f"learner {outcome.split.names[0]}"
+def _last(graph: Graph, base: str, y_hat: str) -> str:
+    who = "the learner" if graph.J == 1 else f"learner {graph.names[0]}"
     return (
         f"Last reading: what each input adds when {who}, as taught by the end, predicts {y_hat} for it; "
         f"{base} is the average."
@@ -163,14 +169,18 @@ def plain(values: Array) -> list[float | None]:
 
 
 def write(outcome: Outcome, directory: str | Path) -> list[Path]:
-    """Write index.html, which contains all, and each figure as SVG and PNG; returns the paths, page first."""
-    directory = Path(directory)
+    """Write index.html, which contains all, and each figure as SVG and PNG; returns the paths, page first.
+
+    Of several targets, each further one has files of its own: index-2.html and so on.
+    """
+    directory, files = Path(directory), dict[str, bytes]()
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        drawn = pictures(outcome)
-        files = {"index.html": render(outcome, document(outcome), drawn).encode()}
-        for picture in drawn:
-            files |= {f"{picture.name}.svg": picture.svg.encode(), f"{picture.name}.png": picture.png}
+        for k, part in enumerate(outcome.parts()):
+            end, drawn = f"-{k + 1}" if k else "", pictures(part)
+            files[f"index{end}.html"] = render(part, document(part), drawn).encode()
+            for each in drawn:
+                files |= {f"{each.name}{end}.svg": each.svg.encode(), f"{each.name}{end}.png": each.png}
         for name, content in files.items():  # under its name only once it is whole
             disk.replace(directory / name, content, sync=False, is_private=False)
         return [directory / name for name in files]

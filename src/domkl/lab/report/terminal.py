@@ -22,8 +22,10 @@ ENDS = 6
 
 def summary(outcome: Outcome) -> Any:
     """What `domkl run` prints as one rich renderable; the last line says whether together paid."""
+    Group, parts = need("rich.console", "cli").Group, outcome.parts()
+    if len(parts) > 1:
+        return Group(*(line for part in parts for line in (summary(part), "")))
     facts = document(outcome)
-    Group = need("rich.console", "cli").Group
     return Group(
         text(told.headline(facts), "bold"),
         text(told.setting_line(facts)),
