@@ -20,7 +20,7 @@ from domkl.models.settings import KernelSpec
 KERNELS = KernelSpec(D=20, sigma2=(0.3, 3.0))
 RATES = domkl.Rates(rho=0.5, eta=0.5, eta_g=1.0)
 FIRST = domkl.Paper(kernels=KERNELS, rates=RATES)
-NEWTON = domkl.Paper(kernels=KERNELS, rates=RATES, step="newton", memory=300)
+NEWTON = domkl.Paper(kernels=KERNELS, rates=RATES, step="newton")
 AUTO = domkl.Auto(size=120)
 
 

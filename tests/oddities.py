@@ -29,7 +29,7 @@ MODELS = {
     "auto": domkl.Auto(size=40),
     "auto classes": domkl.Auto(size=40, loss="logistic"),
     "paper": domkl.Paper(kernels=SMALL, rates=RATES),
-    "paper newton": domkl.Paper(kernels=SMALL, rates=RATES, step="newton", memory=50),
+    "paper newton": domkl.Paper(kernels=SMALL, rates=RATES, step="newton"),
 }
 #: Numbers at the edges of what a float is.
 EDGES = [

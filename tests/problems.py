@@ -14,9 +14,7 @@ from domkl import engines
 #: The engines that can run here.
 ENGINES = ["numpy"] if engines.available() else ["numpy", "native"]
 #: The kinds of the paper's learner: of every engine, and of the second order.
-DEVICES = [
-    {"engine": engine, **order} for engine in ENGINES for order in ({}, {"step": "newton", "memory": 8})
-]
+DEVICES = [{"engine": engine, **order} for engine in ENGINES for order in ({}, {"step": "newton"})]
 #: What `domkl.Paper` takes; the rest is for `simulate` and `Learner`.
 OF_PAPER = {field.name for field in dataclasses.fields(domkl.Paper)}
 

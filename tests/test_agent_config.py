@@ -57,11 +57,9 @@ def test_a_model_is_the_settings_object_of_python(tmp_path):
         LEAST
         + '[model]\nkind = "paper"\nloss = "huber"\nreg = 0.1\ndelta = 2\nhedge = "local"\nstep = "newton"'
     )
-    text += (
-        "\nmemory = 50\n[model.kernels]\nD = 7\nsigma2 = [1, 2.5]\n[model.rates]\nhorizon = 100\neta_g = 3"
-    )
+    text += "\n[model.kernels]\nD = 7\nsigma2 = [1, 2.5]\n[model.rates]\nhorizon = 100\neta_g = 3"
     paper = Paper(KernelSpec(D=7, sigma2=(1, 2.5)), RateSpec(horizon=100, eta_g=3), "huber", 0.1, 2, "local")
-    assert load(tmp_path, text).model == dataclasses.replace(paper, step="newton", memory=50)
+    assert load(tmp_path, text).model == dataclasses.replace(paper, step="newton")
     assert load(tmp_path, text).model.rates_at(0) == Rates(10, 10, 3)
 
 
@@ -378,7 +376,7 @@ def test_settings_are_frozen(tmp_path):
 def test_every_key_of_a_model_is_known_with_its_variable():
     top, sections = config.keys()
     assert {*top} == {"network", "name", "neighbours", "inputs", "payload", "dtype"}
-    assert {*sections["model"]} >= {"kind", "path", "size", "loss", "memory", "kernels", "rates"}
+    assert {*sections["model"]} >= {"kind", "path", "size", "loss", "step", "kernels", "rates"}
     assert sections["model"]["rates"]["horizon"] == toml.Key((int, type(None)))
 
 

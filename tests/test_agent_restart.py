@@ -31,7 +31,7 @@ from inmemory import (
     until,
 )
 
-MODELS = {"paper": PAPER, "newton": paper(step="newton", memory=20, hedge="messages"), "auto": AUTO}
+MODELS = {"paper": PAPER, "newton": paper(step="newton", hedge="messages"), "auto": AUTO}
 
 
 @pytest.mark.parametrize("kind", MODELS)

@@ -46,7 +46,7 @@ PAYLOADS = ["float64", "float32", "float16"]
         {"hedge": "messages"},
         {"hedge": "local", "loss": "huber"},
         {"step": "newton"},
-        {"step": "newton", "memory": 20, "loss": "logistic", "hedge": "messages"},
+        {"step": "newton", "loss": "logistic", "hedge": "messages"},
     ],
 )
 def test_agents_of_the_paper_have_the_simulators_bits(settings, payload):

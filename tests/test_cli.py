@@ -106,13 +106,13 @@ def test_the_same_seed_gives_the_same_numbers_and_another_seed_others(here, caps
 
 
 def test_run_takes_the_second_order_step(here, capsys):
-    given = ["--model", "paper", "--step", "newton", "--memory", "40", "--D", "8", "--no-report"]
+    given = ["--model", "paper", "--step", "newton", "--D", "8", "--no-report"]
     document = run_json(capsys, "run", "--rounds", "60", *given)
-    assert (document["model"]["step"], document["model"]["memory"]) == ("newton", 40.0)
+    assert document["model"]["step"] == "newton"
     data = domkl.datasets.load_stations(6)
     paper = experiment.load("three-stations").paper
     small = dataclasses.replace(paper.kernels or domkl.KernelSpec(), D=8)
-    model = dataclasses.replace(paper, step="newton", memory=40, kernels=small)
+    model = dataclasses.replace(paper, step="newton", kernels=small)
     run = domkl.simulate(data.X[:, :60], data.y[:, :60], "complete", model=model, delay=data.delay)
     assert [learner["mse"] for learner in document["learners"]] == (document["scale"] * run.mse).tolist()
 
@@ -165,9 +165,7 @@ def test_the_papers_model_takes_the_files_section_and_the_options(here, capsys):
 @pytest.mark.parametrize("option", options.OPTIONS.values(), ids=lambda option: option.name)
 def test_every_option_sets_its_field_or_is_refused(option, kind):
     texts = {"loss": "logistic", "kernels": "cauchy", "hedge": "local", "step": "newton", "outliers": "bound"}
-    needs = {"delta": ["--loss", "huber"], "memory": ["--step", "newton"]}
-    if kind == "paper":
-        needs["outliers"] = needs["memory"]
+    needs = {"delta": ["--loss", "huber"]}
     text, field = texts.get(option.name, "64"), getattr(option, kind)
     argv = ["run", "--model", kind, f"--{option.name}", text, *(needs.get(option.name, []) if field else [])]
     args, plain = cli.parser().parse_args(argv), experiment.load("three-stations")

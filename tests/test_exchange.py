@@ -32,7 +32,7 @@ def near_by(own, others):
 MODELS = {
     "first": domkl.Paper(kernels=V, rates=RATES),
     "messages": domkl.Paper(kernels=V, rates=RATES, hedge="messages"),
-    "newton": domkl.Paper(kernels=V, rates=RATES, step="newton", memory=8),
+    "newton": domkl.Paper(kernels=V, rates=RATES, step="newton"),
     "auto": domkl.Auto(size=60),
 }
 EXCHANGES = {

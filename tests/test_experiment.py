@@ -135,7 +135,6 @@ def test_the_seed_is_the_models():
         ("[paper]\nloss = 'cubic'", "loss is 'cubic'"),
         ("[paper]\nhedge = 'most'", "hedge is 'most'"),
         ("[paper]\nstep = 'second'", "step is 'second'"),
-        ("[paper]\nmemory = 10", "memory is for step='newton'"),
         ("[paper]\nreg = -1", "reg is -1"),
         ("[paper]\ndelta = 2", "delta is 2 but the loss is 'squared'; expected delta with huber alone"),
         ("[paper.kernels]\nfamily = 'gauss'", "kernels.family is 'gauss'.*did you mean 'gaussian'"),

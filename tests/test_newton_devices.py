@@ -95,7 +95,6 @@ def test_learners_have_the_simulators_bits_whatever_is_forgotten(engine, data):
         "loss": loss,
         "hedge": hedge,
         "dtype": draw(st.sampled_from([np.float64, np.float32])),
-        "memory": draw(st.none() | st.floats(1, 200)),
         "engine": engine,
     }
     threads = draw(st.integers(1, 3)) if engine == "native" else 1
@@ -107,10 +106,10 @@ def test_learners_have_the_simulators_bits_whatever_is_forgotten(engine, data):
 
 @every_engine
 @pytest.mark.parametrize(("dtype", "loss"), [(np.float64, "squared"), (np.float32, "logistic")])
-@pytest.mark.parametrize(("memory", "hedge"), [(None, "messages"), (30, "neighbours")])
-def test_bits_agree_beyond_the_waiting_terms_and_what_is_forgotten(engine, dtype, loss, memory, hedge):
+@pytest.mark.parametrize("hedge", ["messages", "neighbours"])
+def test_bits_agree_beyond_the_waiting_terms(engine, dtype, loss, hedge):
     X, y = problems.streams(4, 110, 2, classify=loss == "logistic")
-    common = {"loss": loss, "hedge": hedge, "dtype": dtype, "memory": memory, "engine": engine}
+    common = {"loss": loss, "hedge": hedge, "dtype": dtype, "engine": engine}
     graph = nx.path_graph(4)
     run = simulate(X, y, graph, **common)
     learners = network(graph, **common)
@@ -129,7 +128,7 @@ def test_bits_agree_on_every_processor(isa, dtype, monkeypatch):
         pytest.skip(f"this processor does not run {isa}")
     monkeypatch.setattr(_engine, "best", lambda: isa)
     X, y = problems.streams(4, 60, 2)
-    common = {"loss": "huber", "dtype": dtype, "engine": "native", "memory": 40}
+    common = {"loss": "huber", "dtype": dtype, "engine": "native"}
     graph = nx.star_graph(3)
     run = simulate(X, y, graph, **common)
     learners = network(graph, **common)
@@ -191,10 +190,10 @@ def test_a_neighbour_that_has_not_sent_yet_does_not_pull(engine, step):
 
 
 @every_engine
-@pytest.mark.parametrize(("payload", "memory"), [("float64", 25), ("float16", None)])
-def test_a_file_goes_on_with_the_same_bits_from_any_round(engine, payload, memory):
+@pytest.mark.parametrize("payload", ["float64", "float16"])
+def test_a_file_goes_on_with_the_same_bits_from_any_round(engine, payload):
     X, y = problems.streams(3, 80, 2)
-    options = {"payload": payload, "memory": memory, "engine": engine}
+    options = {"payload": payload, "engine": engine}
     moments = (0, 6, 7, 8, 30, 31, 32, 59)  # terms wait, are as many as may wait, are subtracted
     whole, kept = network(nx.path_graph(3), **options), {}
     for t in range(80):
@@ -283,16 +282,13 @@ def test_the_extension_refuses_what_does_not_fit():
         first.inverses()
 
 
-def test_learners_of_another_step_or_memory_do_not_understand_each_other():
-    kinds = [{"step": "first"}, {}, {"memory": 100}, {"memory": 200}]
-    learners = [network(nx.path_graph(2), **kind)[0] for kind in kinds]
-    assert len({one.fingerprint for one in learners}) == 4
-    same = network(nx.path_graph(2), memory=100.0)[1]
-    assert same.fingerprint == learners[2].fingerprint
+def test_learners_of_another_step_do_not_understand_each_other():
+    learners = [network(nx.path_graph(2), **kind)[0] for kind in ({"step": "first"}, {})]
+    assert learners[0].fingerprint != learners[1].fingerprint
     with pytest.raises(PeerError, match="the same kernels, rates, loss, step"):
         learners[0].receive("1", learners[1].observe([0.1, 0.2], 1.0))
     with pytest.raises(DataError, match="fingerprint"):
-        learners[2].load(*learners[3].save())
+        learners[1].load(*learners[0].save())
 
 
 @every_engine

@@ -235,7 +235,6 @@ def test_text_and_labels_that_are_no_numbers_are_refused_in_one_line():
         (Paper(kernels=KernelSpec("cauchy")), "family is 'cauchy'; expected 'gaussian'"),
         (Paper(kernels=KernelSpec(sigma2=())), r"sigma2 is \(\)"),
         (Paper(step="newton"), "step is 'newton'; expected 'first'"),
-        (Paper(step="newton", memory=9), "step is 'newton'; expected 'first'"),
         (Paper(hedge="local"), "hedge is 'local'"),
         (Paper(loss="huber"), "loss is 'huber'; expected 'squared' or 'logistic'"),
         (Paper(loss="ridge"), "loss is 'ridge'"),

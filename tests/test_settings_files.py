@@ -95,7 +95,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path, content):
         Auto(size=64, loss="logistic", seed=2, start=-1.5, forgetting="none"),
         Paper(),
         Paper(KernelSpec("cauchy", D=3, sigma2=(0.5,)), RateSpec(horizon=7, eta_g=2.0), "huber", 0.1, 2.0),
-        Paper(step="newton", memory=20, hedge="local"),
+        Paper(step="newton", hedge="local"),
     ],
 )
 def test_a_description_is_the_table_of_the_same_model(model):

@@ -81,7 +81,7 @@ def wait_for(what, seconds=LONG):
 
 @pytest.mark.parametrize(
     "more",
-    [[], ["--model", "paper"], ["--model", "paper", "--step", "newton", "--memory", "30"]],
+    [[], ["--model", "paper"], ["--model", "paper", "--step", "newton"]],
     ids=["auto", "paper", "newton"],
 )
 def test_three_processes_over_zenoh_give_the_bits_of_the_simulator(environ, tmp_path, more):
@@ -179,14 +179,14 @@ class TestEnds:
 
 def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
     folder = tmp_path / "stations"
-    given = ["--graph", "path", "--model", "paper", "--step", "newton", "--memory", "500"]
+    given = ["--graph", "path", "--model", "paper", "--step", "newton"]
     assert cli.main(["up", "--rounds", "30", "--folder", str(folder), "--no-start", *given]) == 0
     assert f"domkl agent {folder}/EWR.toml" in capsys.readouterr().out
     config = load(folder / "JFK.toml", {})
     assert config.neighbours == ("EWR", "LGA")
     paper = experiment.load("three-stations").paper
     rates = dataclasses.replace(paper.rates, horizon=30)
-    assert config.model == dataclasses.replace(paper, rates=rates, step="newton", memory=500.0)
+    assert config.model == dataclasses.replace(paper, rates=rates, step="newton")
     assert config.dtype == "float64"
     for name in ("EWR", "JFK", "LGA"):
         assert cli.main(["agent", str(folder / f"{name}.toml"), "--check", "--json"]) == 0
@@ -205,7 +205,6 @@ def test_a_folder_is_laid_out_for_agents(tmp_path, capsys):
         (["--transport", "pigeon"], ["'pigeon'"]),
         (["--rate", "0"], ["--rate is 0.0"]),
         (["--model", "paper", "--step", "newten"], ["did you mean 'newton'"]),
-        (["--model", "paper", "--memory", "9"], ["memory is for step='newton'"]),
         (["--step", "newton"], ["--step is a setting of model paper", "--model paper"]),
         (["--model", "paper", "--size", "99"], ["--size is a setting of model auto"]),
         (["--model", "own"], ["'own'"]),

@@ -16,7 +16,6 @@ from domkl.base.errors import InputError
 from domkl.cli import live
 from domkl.lab import experiment, trial
 from domkl.learning import explain
-from domkl.learning.auto import explain as learnt
 from domkl.watch import Feed, RunFeed, feed
 from domkl.watch.access import encoded
 from domkl.watch.feed import MOST_POINTS, ROLLING, Curve
@@ -201,7 +200,7 @@ def test_a_simulation_shows_dates_and_which_inputs_matter():
     assert found["detail"]["samples"][1] == source.split.times[1].tolist()
     assert found["target"] == "temperature in 6 hours"
     model, singles = run.final.rows, [[i] for i in range(15)]
-    effects = explain.effects(learnt.function(model, 1), learnt.usual(model, 1), source.inputs, singles)
+    effects = explain.effects(*model.as_function(1), source.inputs, singles)
     assert found["detail"]["effects"] == {"round": 150, "inputs": effects.listed(130.0)}
     assert watching.feed.document("EWR")["detail"]["effects"] is None
 

@@ -201,7 +201,7 @@ class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
         return dict(zip(groups, models.mean_part([self._model], [*groups.values()]).tolist(), strict=True))
 
     def explain_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
-        """What each feature adds to the prediction of x, compared with its usual values."""
+        """What each feature adds to the prediction of x, compared with other samples."""
         values = self._columns.read(x)
         groups = self._columns.groups()
         known = np.where(np.isinf(values), np.nan, values)

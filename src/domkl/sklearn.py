@@ -210,7 +210,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
         return np.asarray(self.predict(X)[:, None] + np.array([-wide, wide]))
 
     def explain(self, X: Any) -> Array:
-        """What each column adds to the prediction of each row, compared with its usual values. (N, d)"""
+        """What each column adds to the prediction of each row, compared with other samples. (N, d)"""
         X = self._table(X)
 
         def added(groups: list[list[int]]) -> Array:

@@ -28,7 +28,7 @@ from ..datasets.columns import CellError
 from ..faces.saved import About
 from ..learner import Learner
 from ..learning import explain
-from ..learning.explain import Function, Usual
+from ..learning.explain import Function
 from ..watch import Answer, Feed, FeedLike, Request, Server
 from ..watch.access import Rate
 from . import logs
@@ -199,11 +199,11 @@ class Explaining:
             raise TimeoutError
         return self._answers
 
-    def overall(self, model: tuple[Function, Usual]) -> list[list[Any]]:
+    def overall(self, model: tuple[Function, Array]) -> list[list[Any]]:
         """Name, part, effect and direction of the inputs that matter most."""
         return explain.effects(*model, *self._named).listed(self._span)
 
-    def of(self, model: tuple[Function, Usual], x: Array) -> list[list[Any]]:
+    def of(self, model: tuple[Function, Array], x: Array) -> list[list[Any]]:
         """Name and contribution to the prediction of x, as it is learnt (d,); the largest first."""
         rows = explain.contributions(*model, x, *self._named).rows()[: explain.MOST]
         return [[row["input"], self._span * row["contribution"]] for row in rows]

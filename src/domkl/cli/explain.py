@@ -134,7 +134,7 @@ def _overall(title: str, unit: str, overall: Effects) -> Sheet:
     ]
     legend = {
         "part": "of all that the inputs move",
-        "effect": "how far a prediction moves, typically, if the input takes another usual value",
+        "effect": "how far a prediction moves, typically, if the input is that of another sample",
         "as it grows": f"where the prediction goes; {NONE}: in no clear direction",
     }
     return Sheet(title, heads, cells, frozenset({0, 3}), legend=legend)

@@ -13,6 +13,7 @@ from typing import Any
 
 from ..base.errors import InputError
 from ..base.places import is_loopback
+from ..base.types import Array
 from ..datasets import stations
 from ..faces.saved import About
 from ..lab import trial
@@ -20,7 +21,7 @@ from ..lab.experiment import Experiment
 from ..lab.fleet import Fleet
 from ..lab.trial import Source
 from ..learning import explain
-from ..learning.explain import Function, Usual
+from ..learning.explain import Function
 from ..learning.model import Model
 from ..models.settings import ModelSettings, weight_names
 from ..simulator import Watch, Watched
@@ -55,7 +56,7 @@ class RunInputs:
         else:
             threading.Thread(target=self._show, args=(j, round, asked, start), daemon=True).start()
 
-    def _show(self, j: int, round: int, asked: tuple[Function, Usual], start: float) -> None:
+    def _show(self, j: int, round: int, asked: tuple[Function, Array], start: float) -> None:
         try:
             found = explain.effects(*asked, *self._named).listed(self._factor)
         except Exception as error:

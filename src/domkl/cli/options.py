@@ -238,7 +238,6 @@ OPTIONS = {
         Option("delta", float, "where the Huber loss becomes straight", paper="delta"),
         Option("hedge", str, "neighbours, messages (on trees) or local", paper="hedge"),
         Option("step", str, "first (the paper's) or newton (keeps every past loss)", paper="step"),
-        Option("memory", float, "about how many past samples count, with --step newton", paper="memory"),
         Option("outliers", str, "bound: limit labels beyond belief; or keep", auto="outliers"),
     )
 }

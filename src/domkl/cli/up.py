@@ -332,7 +332,7 @@ def _models(folder: Path, names: list[str]) -> dict[str, Any]:
 
 BROKER = "127.0.0.1:1883"
 #: Options of models that this command has.
-SETTINGS = ("size", "step", "memory")
+SETTINGS = ("size", "step")
 #: One busy machine for all: no learner should be given up because it had to wait for the processor.
 PATIENT = {"DOMKL_ROUNDS_DEADLINE": "60", "DOMKL_ROUNDS_START": "120", "DOMKL_CHECKPOINT_SYNC": "false"}
 #: Samples at a rate are gone once they were fed, so that no state helps.

@@ -16,11 +16,11 @@ from .arrays import NumpyDevice, NumpyEngine
 from .base import Setting
 
 if TYPE_CHECKING:
-    from .mpi import MpiEngine
+    from .mpi import Ranks
     from .native import NativeDevice, NativeEngine
 
 #: A network between two blocks of rounds.
-Engine: TypeAlias = "NumpyEngine | NativeEngine | MpiEngine"
+Engine: TypeAlias = "NumpyEngine | NativeEngine"
 #: One learner between two steps.
 Device: TypeAlias = "NumpyDevice | NativeDevice"
 NAMES = ("auto", "numpy", "native", "mpi")
@@ -59,8 +59,8 @@ def chosen(name: str) -> str:
     return name
 
 
-def make(name: str, setting: Setting) -> Engine:
-    """The engine of a whole network, by name."""
+def make(name: str, setting: Setting, ranks: Ranks | None = None) -> Engine:
+    """The engine of a whole network, by name, or of the part of it that this rank holds."""
     if not setting.exchange.is_plain:
         if name not in ("auto", "numpy"):
             raise InputError(
@@ -68,10 +68,8 @@ def make(name: str, setting: Setting) -> Engine:
                 "Exchange that changes them; use one of them"
             )
         return NumpyEngine(setting)
-    if name == "mpi":
-        from .mpi import MpiEngine
-
-        return MpiEngine(setting)
+    if ranks is not None:
+        return NumpyEngine(setting, ranks.links, ranks.ghosts.share)
     if chosen(name) == "native":
         from .native import NativeEngine
 

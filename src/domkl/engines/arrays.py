@@ -34,7 +34,6 @@ class NumpyEngine:
     """
 
     most_rounds = 1 << 30  # of a block; it holds one round at a time
-    rows = None  # the learners whose streams it reads; None for all of them
 
     def __init__(self, setting: Setting, links: Links | None = None, share: Share = alone) -> None:
         self.setting = setting
@@ -195,7 +194,7 @@ class NumpyDevice:
         now, past = self.rows.now, None
         if self.how.is_second:
             inverse = second_order.Inverse.of_halves(*(half[0] for half in now.inverse.halves()))
-            past = Past(now.m[0], inverse, self.rows.samples, self.deg)
+            past = Past(now.m[0], inverse, self.deg)
         return DeviceState(theta, lam, L, q, past)
 
     def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
@@ -208,7 +207,6 @@ class NumpyDevice:
             return
         inverse = state.past.at(self.deg, self.how.rates, self.how.loss)
         many = second_order.Inverse.of_halves(*(half[None] for half in inverse.halves()))
-        self.rows.samples = state.past.samples
         self.rows.now = second_order.SecondOrderState(*first, m=state.past.m[None], inverse=many)
 
     def _sum(self, thetas: list[Array]) -> Array:

@@ -52,22 +52,19 @@ class Past(NamedTuple):
 
     m: Array  # (P, 2D)
     inverse: second_order.Inverse
-    samples: int  # learnt so far
     deg: int  # the neighbours that the inverse counts
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """All of it, copied; of the matrix, which is symmetric to the last bit, one half."""
         half, terms = self.inverse.halves()
-        counts = np.array([self.samples, self.deg], np.int64)
-        return {"m": self.m, "inverse": half, "terms": terms, "counts": counts}
+        return {"m": self.m, "inverse": half, "terms": terms, "deg": np.array(self.deg, np.int64)}
 
     @classmethod
     def of(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Past:
         """Inverse of `arrays`."""
         inverse = second_order.Inverse.of_halves(arrays["inverse"], arrays["terms"])
         prove_semidefinite("the inverse", inverse.whole())
-        samples, deg = arrays["counts"].tolist()
-        return cls(arrays["m"], inverse, samples, deg)
+        return cls(arrays["m"], inverse, int(arrays["deg"]))
 
     def at(self, deg: int, rates: Rates, loss: Loss) -> second_order.Inverse:
         """The inverse of a learner that has `deg` neighbours now."""

@@ -2,8 +2,8 @@
 
 A rank holds its own learners and, below them, ghosts: rows of neighbours that live on other ranks. Each
 round it steps its own learners, and where that sums over neighbours, the ghosts' rows are fetched first.
-Every sum keeps the order of the neighbour list, so the bits are those of one process. `MpiEngine` does so
-for `Paper`, with `NumpyEngine`; `RankNetwork` is the exchange of other models, which compute as ever.
+Every sum keeps the order of the neighbour list, so the bits are those of one process. For `Paper` a
+`NumpyEngine` computes a part; `RankNetwork` is the exchange of other models, which compute as ever.
 """
 
 from __future__ import annotations
@@ -30,11 +30,7 @@ from ..exchange.graph import Graph, Links
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning.model import Index, Model
-from .arrays import NumpyEngine
-from .base import Setting, Sums
 
-#: Bytes of the samples that a rank holds at once.
-BLOCK_BYTES = 64_000_000
 #: What a learner costs beside its neighbours, counted in neighbours: measured at P = 3, D = 20, d = 5.
 BASE_COST = 16
 #: The tag of messages about edges; those of arrays are their places.
@@ -67,14 +63,20 @@ class RankPart(NamedTuple):
 class Ranks:
     """The part of a network that this rank holds; every rank gets the results of all."""
 
-    def __init__(self, graph: Graph, fingerprint: bytes) -> None:
+    def __init__(self, graph: Graph, known: str) -> None:
+        """`known` is all else that has to be the same on every rank, in words."""
         self.comm = comm = communicator()
-        _refuse_other_arguments(comm, fingerprint)
+        _refuse_other_arguments(comm, blake2b(known.encode() + _near(graph)).digest())
         owner = owners(comm, graph)
         self.order, self.counts = np.argsort(owner, kind="stable"), np.bincount(owner)
         self.part = part_of(graph, owner, comm.rank)
         self.rows = self.part.learners
         self.ghosts = Ghosts(comm, self.part)
+
+    @property
+    def links(self) -> Links:
+        """Of the own learners."""
+        return Links(self.part.graph, len(self.rows))
 
     def gather(self, values: Array) -> Array:
         """The rows of all ranks, in the order of the learners. (own, ...) -> (J, ...)"""
@@ -86,48 +88,11 @@ class Ranks:
         return whole
 
 
-class MpiEngine:
-    """The learners of this rank; results are gathered, so that every rank has those of all."""
-
-    def __init__(self, setting: Setting) -> None:
-        self.setting = setting
-        self.ranks = Ranks(setting.graph, _fingerprint(setting))
-        self.rows, self.gather = self.ranks.rows, self.ranks.gather
-        links = Links(self.ranks.part.graph, len(self.rows))
-        self.own = NumpyEngine(setting, links, self.ranks.ghosts.share)
-
-    @property
-    def most_rounds(self) -> int:
-        # The same on all ranks, whatever the size of their parts, because each block ends with a gathering.
-        J, d = self.setting.graph.J, self.setting.V.shape[2]
-        return max(1, BLOCK_BYTES * int(self.ranks.comm.size) // int(self.setting.V.itemsize * J * d))
-
-    @property
-    def sums(self) -> Sums:
-        return Sums(*map(self.gather, self.own.sums))
-
-    @property
-    def q(self) -> Array:
-        return self.gather(self.own.q)
-
-    @property
-    def L(self) -> Array:
-        return self.gather(self.own.L)
-
-    def state(self) -> tuple[Array, Array]:
-        theta, lam = self.own.state()
-        return (self.gather(theta), self.gather(lam)) if self.setting.keep_state else (theta, lam)
-
-    def advance(self, X: Array, y: Array) -> Array:
-        return self.gather(self.own.advance(X, y))
-
-
 class RankNetwork(Network):
     """The exchange of the learners of this rank, whose neighbours' messages may come from other ranks."""
 
-    def __init__(self, graph: Graph, exchange: Exchange, settings: Any, *more: Any) -> None:
-        known = repr((settings, more, exchange.payload))
-        self.ranks = Ranks(graph, blake2b(known.encode() + _near(graph)).digest())
+    def __init__(self, graph: Graph, exchange: Exchange, ranks: Ranks) -> None:
+        self.ranks = ranks
         super().__init__(graph, exchange)
 
     def _who(self) -> tuple[Sequence[Hashable], Sequence[Sequence[int]]]:
@@ -293,15 +258,6 @@ def _refuse_other_arguments(comm: Any, fingerprint: bytes) -> None:
             "this rank's model, graph, exchange, kernels, rates or delay are not those of rank 0; "
             "expected the same arguments on all ranks; seed what is drawn at random"
         )
-
-
-def _fingerprint(setting: Setting) -> bytes:
-    how, loss = setting.how, setting.how.loss
-    plain = (setting.V.shape, setting.V.dtype, how.rates, loss.name, loss.reg, loss.delta)
-    more = (how.hedge, how.step, how.memory, setting.delay, setting.keep_state)
-    known = blake2b(repr((*plain, *more)).encode())
-    known.update(setting.V.tobytes() + _near(setting.graph))
-    return known.digest()
 
 
 def _near(graph: Graph) -> bytes:

@@ -31,20 +31,13 @@ class NativeEngine:
     With `mu` above 0 each local step is plain gradient descent: that is OMKL.
     """
 
-    rows = None  # it reads the streams of all learners
-
     def __init__(self, setting: Setting, isa: str | None = None, mu: float = 0.0) -> None:
         how = setting.how
-        self.memory = None if how.memory is None else 1 + how.memory
-        # Whoever forgets is asked for its matrices in between.
-        setting = setting._replace(one_block=setting.one_block and self.memory is None)
         self.setting = setting
         V, graph, links = setting.V, setting.graph, Links(setting.graph)
         self.sums = Sums.zero(graph.J, len(V))
         self.start = 0
         self.past = np.empty((graph.J, 0, V.shape[2]), V.dtype), np.empty((graph.J, 0), V.dtype)
-        self.c = second_order.SecondOrderPulls.of(graph.deg.astype(V.dtype), how.rates, how.loss).c
-        self.pace = second_order.pace(self.memory or 1, 2 * V.shape[1])
         make = _engine.Network64 if V.dtype == np.float64 else _engine.Network32
         self.network = make(
             np.ascontiguousarray(V),
@@ -87,20 +80,6 @@ class NativeEngine:
         return theta, lam
 
     def advance(self, X: Array, y: Array) -> Array:
-        if self.memory is None:
-            return self._advance(X, y)
-        parts, at = [], 0
-        while at < X.shape[1]:
-            learnt = self.start - self.setting.delay
-            piece = slice(at, at + self.pace - (learnt % self.pace if learnt > 0 else learnt))
-            parts.append(self._advance(X[:, piece], y[:, piece]))
-            at += parts[-1].shape[1]
-            learnt = self.start - self.setting.delay
-            if learnt > 0 and learnt % self.pace == 0:
-                self._forget((1 - 1 / self.memory) ** self.pace)
-        return np.concatenate(parts, axis=1)
-
-    def _advance(self, X: Array, y: Array) -> Array:
         delay, history = self.setting.delay, min(self.start, self.setting.delay)
         if history:
             X, y = np.concatenate([self.past[0], X], axis=1), np.concatenate([self.past[1], y], axis=1)
@@ -111,13 +90,6 @@ class NativeEngine:
         if delay:
             self.past = X[:, -min(delay, self.start) :].copy(), y[:, -min(delay, self.start) :].copy()
         return y_hat
-
-    def _forget(self, keep: float) -> None:
-        P, D, _ = self.setting.V.shape
-        dense = np.empty((self.setting.graph.J, 2 * D, 2 * D), self.setting.V.dtype)
-        for p in range(P):
-            self.network.inverse(p, dense)
-            self.network.replace(p, np.ascontiguousarray(second_order.faded(dense, keep, self.c[:, 0])), keep)
 
 
 class NativeInverse(second_order.Inverse):
@@ -150,7 +122,7 @@ class NativeDevice:
         rates, loss = how.rates, how.loss
         self.shape = (V.shape[0], 2 * V.shape[1])
         self.dtype, self.takes = V.dtype, np.dtype(np.float64)
-        self.deg, self.rates, self.loss, self.samples = deg, rates, loss, 0
+        self.deg, self.rates, self.loss = deg, rates, loss
         make = _engine.Device64 if V.dtype == np.float64 else _engine.Device32
         given = np.ascontiguousarray(V), deg, native_rates(how)
         self.native = make(*given, newton=how.is_second, isa=_engine.best())
@@ -162,14 +134,9 @@ class NativeDevice:
             self.inverse = NativeInverse(self.native.inverses(), self.shape, self.dtype)
         # Of the first-order step the extension keeps lam / c, c the coefficient of |v|^2 / 2 in the problem.
         self.unit = 1.0 if how.is_second else rates.eta + rates.rho * deg + 2 * loss.reg
-        self.c = second_order.SecondOrderPulls.of(np.full(1, deg, self.dtype), rates, loss).c[0]
-        self.memory = None if how.memory is None else 1 + how.memory
-        self.pace = second_order.pace(self.memory or 1, self.shape[1])
 
     def alone(self, x: npt.ArrayLike, y: float) -> tuple[float, Array, Array]:
         y_hat, theta, L, self.q = self.native.alone(x, y)
-        if self.inverse is not None:
-            self._count()
         return y_hat, theta, L
 
     def close(self, thetas: list[Array], moving: Collection[int], total: Array) -> None:
@@ -179,7 +146,6 @@ class NativeDevice:
             who = np.isin(np.arange(len(who)), list(moving))
         self.q = np.empty(self.shape[0])  # a new one: the last may be in a Step
         self.native.close(who, total, self.q)
-        self._count()
 
     def _receive(self, thetas: Sequence[Array]) -> None:
         for i, theta in enumerate(thetas):
@@ -196,7 +162,7 @@ class NativeDevice:
         theta, mu = np.empty(self.shape, self.dtype), np.empty(self.shape, self.dtype)
         L, q = np.empty(self.shape[0]), np.empty(self.shape[0])
         self.native.keep(theta, mu, L, q)
-        past = None if self.inverse is None else Past(self.m, self.inverse, self.samples, self.deg)
+        past = None if self.inverse is None else Past(self.m, self.inverse, self.deg)
         return DeviceState(theta, mu, L, q, past)
 
     def resume(self, state: DeviceState, thetas: Sequence[Array]) -> None:
@@ -212,21 +178,9 @@ class NativeDevice:
         assert past is not None
         assert self.inverse is not None
         self.native.resume_past(np.ascontiguousarray(past.m, self.dtype))
-        self.samples = past.samples
         inverse = past.at(self.deg, self.rates, self.loss)
         if inverse is not self.inverse:
             self.inverse.resume(*inverse.halves())
-
-    def _count(self) -> None:
-        self.samples += 1
-        if self.memory is not None and self.samples % self.pace == 0:
-            self._forget((1 - 1 / self.memory) ** self.pace)
-
-    def _forget(self, keep: float) -> None:
-        assert self.inverse is not None
-        self.native.resume_past(self.m * keep)
-        faded = second_order.faded(self.inverse.settle(), keep, self.c)
-        self.inverse.many.replace(np.ascontiguousarray(faded))
 
     @property
     def state(self) -> State:

@@ -60,7 +60,8 @@ def explain(
     target: int = 0,
 ) -> Effects | Contributions:
     """Which inputs matter to a learner: overall, or to the prediction of x (d,). See `learning.explain`."""
-    if model is None or not model.n:
+    asked = None if model is None else model.as_function(row, target)
+    if model is None or asked is None:
         raise InputError("the model has learnt no sample; expected a model that was taught; teach it first")
     groups = groups or [[i] for i in range(model.d)]
     names = names or [f"x{group[0]}" for group in groups]
@@ -70,8 +71,8 @@ def explain(
             "input in one group, and a name for each; fix them"
         )
     if x is None:
-        return effects(*model.as_function(row, target), names, groups)
-    return contributions(*model.as_function(row, target), x, names, groups)
+        return effects(*asked, names, groups)
+    return contributions(*asked, x, names, groups)
 
 
 def mean_part(models: Sequence[Single], groups: Sequence[Group] = ()) -> Array:

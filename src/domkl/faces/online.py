@@ -14,7 +14,7 @@ from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning import losses
-from ..learning.explain import Function, Usual
+from ..learning.explain import Function
 from ..learning.model import Around, given
 from ..models.settings import Settings
 from ..models.taught import HandedModel
@@ -126,9 +126,10 @@ class OnlineRows:
         self._seen, self.n = None, self.n + is_learnt
         return is_learnt
 
-    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
-        """What learner `row` predicts, as a function of many samples, and the usual values of its inputs."""
-        found: tuple[Function, Usual] = self.rows.as_function(row, target)
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Array] | None:
+        """What learner `row` predicts, as a function of many samples, and the last that it knows; None
+        before the first."""
+        found: tuple[Function, Array] | None = self.rows.as_function(row, target) if self.n else None
         return found
 
     def handed(self, names: tuple[str, ...] = (), k: int | None = None) -> HandedModel:

@@ -40,7 +40,7 @@ from ..exchange.message import (
     within,
 )
 from ..learning import losses
-from ..learning.explain import Effects, Function, Usual, effects
+from ..learning.explain import Effects, Function, effects
 from ..learning.fields import scalar
 from ..learning.first_order import Step
 from ..learning.model import Around, Each, Model, Part, given
@@ -214,12 +214,12 @@ class Learner:
             return None
         return effects(*found, names or [f"x{i}" for i in range(d)], [[i] for i in range(d)])
 
-    def as_function(self, target: int = 0) -> tuple[Function, Usual] | None:
-        """What it predicts of a target now, for many samples, and usual values of inputs; None as `explain`.
+    def as_function(self, target: int = 0) -> tuple[Function, Array] | None:
+        """What it predicts of a target now, for many samples, and the last that it knows; None as `explain`.
 
         Both hold the parameters of now, and may be called in another thread while it learns on.
         """
-        found: tuple[Function, Usual] | None = self._row.as_function(0, target)
+        found: tuple[Function, Array] | None = self._row.as_function(0, target)
         return found
 
     @property

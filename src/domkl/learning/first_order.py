@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..base import checks
-from ..base.errors import InputError
 from ..base.types import Array
 from . import hedge
 from .losses import Loss
@@ -58,16 +57,6 @@ class Rates:
 
 #: The local steps: the paper's, and that of `second_order`.
 STEPS = ("first", "newton")
-
-
-def check_step(step: str, memory: float | None) -> str:
-    """`step` itself if it is one of STEPS and `memory` is allowed with it."""
-    checks.one_of("step", step, STEPS)
-    if memory is not None:
-        if step != "newton":
-            raise InputError("memory is for step='newton'; expected None with step='first'; leave it out")
-        checks.positive("memory", memory)
-    return step
 
 
 class State(NamedTuple):

@@ -232,7 +232,7 @@ class Model(ABC):
         return
 
     def as_function(self, row: int, target: int = 0) -> Any:
-        """What a row predicts of a target for many samples, and usual inputs; None if it cannot tell."""
+        """What a row predicts of a target for many samples, and the last that it knows; None if it cannot."""
         return None
 
     def predict_named(self, x: dict[Any, Any]) -> float | None:

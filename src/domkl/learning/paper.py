@@ -19,7 +19,6 @@ class Algorithm(NamedTuple):
     loss: Loss
     hedge: str = "neighbours"
     step: str = "first"
-    memory: float | None = None  # with step="newton": about how many past samples count
 
     @property
     def is_second(self) -> bool:
@@ -46,7 +45,6 @@ class PaperRows:
     """
 
     now: Any  # the state: a tuple that begins with theta, lam, theta_sum, L and q
-    samples = 0  # learnt so far, as far as it matters
 
     def __init__(self, V: Array, deg: Array, how: Algorithm) -> None:
         self.V, self.how, self.rates = V, how, how.rates
@@ -99,7 +97,6 @@ class SecondOrderRows(PaperRows):
 
     def begin(self, deg: Array) -> None:
         P, D, _ = self.V.shape
-        self.memory = None if self.how.memory is None else 1 + self.how.memory
         self.pulls = second_order.SecondOrderPulls.of(deg, self.rates, self.how.loss)
         self.now = second_order.init(P, 2 * D, self.pulls)
 
@@ -114,6 +111,4 @@ class SecondOrderRows(PaperRows):
         count, moved = (self.pulls.deg, near) if moves is None else moves
         pulls = self.pulls._replace(deg=count)
         state = second_order.merge(self.now, self.learnt, moved, total, pulls, self.rates.eta_g)
-        self.samples += 1
-        state = state._replace(theta_sum=near)
-        self.now = second_order.fade(state, self.samples, self.memory, self.pulls)
+        self.now = state._replace(theta_sum=near)

@@ -17,7 +17,6 @@ approximated. Messages, merge and Hedge are those of `first_order`, and so are t
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -197,53 +196,13 @@ def merge(
     return SecondOrderState(learnt.theta, lam, theta_sum, learnt.L, q, learnt.m, state.inverse)
 
 
-def forget(state: SecondOrderState, keep: float, pulls: SecondOrderPulls) -> SecondOrderState:
-    """Multiply the weight of all past losses by `keep`; pulls and ridge stay as they are.
-
-    M' = keep M + (1 - keep) c I and m' = keep m: M never falls below c I, however often this happens. That
-    term has full rank, so a system is solved for the new inverse.
-    Called every n rounds with keep = a^n it is exponential forgetting; `pace` returns an n that costs little.
-    """
-    P = faded(state.inverse.settle(), keep, pulls.c)
-    return state._replace(m=state.m * keep, inverse=Inverse(P))
-
-
-def faded(P: Array, keep: float, c: Array) -> Array:
-    """The inverse of keep P^-1 + (1 - keep) c I. (..., K, K); c (...)
-
-    It is B^-1 P with B = keep I + (1 - keep) c P. As P is at most I / c, the eigenvalues of B lie between
-    keep and 1: nothing is lost, however different those of P are.
-    """
-    exact = P.astype(np.float64)
-    B = (1 - keep) * c[..., None, None] * exact
-    K = P.shape[-1]
-    B[..., np.arange(K), np.arange(K)] += keep
-    fresh = np.linalg.solve(B, exact)
-    return np.asarray((fresh + np.swapaxes(fresh, -1, -2)) / 2, P.dtype)
-
-
-def pace(memory: float, K: int) -> int:
-    """Rounds between two calls of `forget` for a memory of so many samples: about as many as may be."""
-    return max(1, min(K, math.ceil(memory / 8)))
-
-
-def fade(
-    state: SecondOrderState, learnt: int, memory: float | None, pulls: SecondOrderPulls
-) -> SecondOrderState:
-    """Forget, if it is due after `learnt` samples, so that about `memory` of them count; None: all."""
-    if memory is None:
-        return state
-    n = pace(memory, state.m.shape[-1])
-    return forget(state, (1 - 1 / memory) ** n, pulls) if learnt % n == 0 else state
-
-
-def shift(inverse: Inverse, c: float, by: float, keep: float = 1.0) -> Inverse:
-    """Inverse of keep M + by I, where M >= c I and keep c + by > 0. O(K^3) a kernel.
+def shift(inverse: Inverse, c: float, by: float) -> Inverse:
+    """Inverse of M + by I, where M >= c I and c + by > 0. O(K^3) a kernel.
 
     M changes like this with the degree, and where a model is divided over several learners.
     """
     P = inverse.settle()
     w, Q = np.linalg.eigh(P.astype(np.float64))
     w = np.clip(w, 0, 1 / c)  # its exact range, which rounding may leave
-    R = Q * np.sqrt(w / (keep + by * w))[..., None, :]
+    R = Q * np.sqrt(w / (1 + by * w))[..., None, :]
     return Inverse(np.matmul(R, np.swapaxes(R, -1, -2)).astype(P.dtype))

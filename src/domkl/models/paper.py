@@ -112,10 +112,10 @@ class PaperRow(Concept, Model):
         self._backs: list[Array] = []  # to be taken out of the duals when the round is over
 
     def _identity(self) -> str:
-        loss, memory = self.loss, self.how.memory
+        loss = self.loss
         text = f"{kernels.fingerprint(self.V)} {self.V.dtype} {self.rates} {loss.name} {loss.reg!r} "
         text += f"{loss.delta!r} {self.hedge}"
-        return text + (f" newton {memory and float(memory)!r}" if self.how.is_second else "")
+        return text + (" newton" if self.how.is_second else "")
 
     def _make_device(self) -> engines.Device:
         return engines.make_device(self.engine, self.V, len(self.near), self.how)
@@ -326,7 +326,9 @@ class PaperNetwork:
 
     def __init__(self, settings: Paper, graph: Graph, d: int, T: int, how: Any) -> None:
         _refuse_cycles(settings.hedge, graph)
-        self.labels = np.zeros((graph.J, 1))
+        #: The learners of a part of the network; None for all.
+        self.learners = None if how.ranks is None else how.ranks.rows
+        self.labels = np.zeros((graph.J if how.ranks is None else len(how.ranks.rows), 1))
         self.setting = Setting(
             V=kernels.check(settings.draw(d), d, how.dtype),
             graph=graph,
@@ -337,7 +339,7 @@ class PaperNetwork:
             threads=how.threads,
             exchange=how.exchange,
         )
-        self.engine = engines.make(how.engine, self.setting)
+        self.engine = engines.make(how.engine, self.setting, how.ranks)
         is_followed = how.is_followed and not self.setting.one_block
         most = self.engine.most_rounds
         self.most_rounds = min(most, max(1, T // 100)) if is_followed else most
@@ -369,15 +371,14 @@ class PaperNetwork:
         return X, y
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
-        rows = self.engine.rows  # a part of the network leaves the others' streams unread
         self.labels = self.labels + X.shape[1]
-        mine, labels = (X, y[..., 0]) if rows is None else (X[rows], y[rows][..., 0])
-        checks.finite("X", mine, first, rows)
+        checks.finite("X", X, first, self.learners)
         if not first:
-            _warn_of_scale(mine)
-        labels = losses.labels(self.setting.how.loss, checks.finite("y", labels, first, rows))
+            _warn_of_scale(X)
+        labels = checks.finite("y", y[..., 0], first, self.learners)
+        labels = losses.labels(self.setting.how.loss, labels)
         with np.errstate(over="ignore", invalid="ignore"):  # reported below, in one line
-            y_hat = self.engine.advance(mine, labels)
+            y_hat = self.engine.advance(X, labels)
         if not np.isfinite(y_hat).all():
             raise InputError(
                 f"predictions overflowed after round {first}; expected x and y of moderate size; "

@@ -1,7 +1,7 @@
 """What a model is: a small frozen object, the same in Python, TOML, on the command line and in files.
 
     domkl.Auto(size=400)                          [model] kind = "auto", size = 400
-    domkl.Paper(step="newton", memory=500)        [model] kind = "paper", step = "newton", memory = 500
+    domkl.Paper(step="newton")                    [model] kind = "paper", step = "newton"
 
 A setting that a model does not have is refused, never ignored.
 """
@@ -27,7 +27,7 @@ from ..base.words import number
 from ..exchange.graph import Graph
 from ..exchange.message import Exchange
 from ..learning import hedge, kernels, losses
-from ..learning.first_order import Rates, check_step
+from ..learning.first_order import STEPS, Rates
 from ..learning.losses import Loss
 from ..learning.model import Model
 from ..learning.paper import Algorithm
@@ -417,7 +417,6 @@ class Paper(Settings):
     hedge : whose losses weigh the kernels: "neighbours", "messages" (trees only) or "local".
     step : the local step: "first" (the paper's) or "newton", which keeps every past loss: O((2D)^2) a kernel,
         the same message; `rates.eta` is then the ridge on the whole of the past.
-    memory : with step="newton", about how many past samples count; all of them by default.
     bounds : the lowest and the highest possible target; others are refused. By default none is.
     """
 
@@ -438,7 +437,6 @@ class Paper(Settings):
     delta: float | None = None
     hedge: str = "neighbours"
     step: str = "first"
-    memory: float | None = None
     bounds: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
@@ -452,7 +450,7 @@ class Paper(Settings):
             )
         object.__setattr__(self, "bounds", losses.check_bounds(self.bounds, self._loss()))
         hedge.rule(self.hedge)
-        check_step(self.step, self.memory)
+        checks.one_of("step", self.step, STEPS)
 
     @property
     def loss_function(self) -> Loss:
@@ -531,7 +529,7 @@ class Paper(Settings):
 
     def algorithm(self, T: int) -> Algorithm:
         """How learners step on a stream of T rounds."""
-        return Algorithm(self.rates_at(T), self.loss_function, self.hedge, self.step, self.memory)
+        return Algorithm(self.rates_at(T), self.loss_function, self.hedge, self.step)
 
     def rates_at(self, T: int) -> Rates:
         """The rates for a stream of T rounds (0 where its length is unknown)."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..engines.base import DeviceState
 from ..learning import first_order, kernels
-from ..learning.explain import Function, Usual
+from ..learning.explain import Function
 from ..learning.fields import Concept, field, scalar
 from ..learning.first_order import Rates
 from ..learning.losses import probability
@@ -132,8 +131,8 @@ class SinglePaper(Concept, Model):
     learnt: int = scalar("int64", low=0)
     waiting: int = scalar("int64", low=0, high=WAITING - 1)  # samples learnt that are not yet in the scale
     due: int = scalar("int64", first=1, low=1, high=WAITING)
-    rows: Array = field("w d", low=-np.inf, high=np.inf, missing=True)  # the samples that wait, as they came
-    ys: Array = field("w")
+    rows: Array = field("w d", low=-np.inf, high=np.inf, missing=True)  # the last samples, as they came
+    ys: Array = field("w")  # both go round: the oldest is overwritten
     theta: Array = field("P K")  # these four are the device's, and written when the state is asked for
     lam: Array = field("P K")
     L: Array = field("P")
@@ -170,6 +169,7 @@ class SinglePaper(Concept, Model):
         self.keys += keys
         self.inputs.lengthen("d", self.d)
         self.lengthen("d", self.d)
+        self.rows[:, d:] = np.nan  # as they were missing so far
         self._start(kept)
 
     def grow(self, d: int) -> None:
@@ -193,7 +193,7 @@ class SinglePaper(Concept, Model):
         label = float(y[0, 0])
         if not abs(label) <= checks.LARGEST:
             checks.finite("y", y[0, 0])
-        self.rows[self.waiting], self.ys[self.waiting] = prediction.row, label
+        self.rows[self._at], self.ys[self._at] = prediction.row, label
         self.waiting += 1
         if self.waiting == self.due:
             self._rescale()
@@ -224,12 +224,9 @@ class SinglePaper(Concept, Model):
         taught.y_mean, taught.y_scale = self.y_mean, self.y_scale
         return HandedPaper(taught, self.loss.name, self.rates, names=names)
 
-    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Usual]:
-        """With normal values as usual ones."""
+    def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Array]:
         kept = self._keep()
         assert kept is not None  # there are inputs
-        spread = np.sqrt(self.inputs.squares / np.maximum(self.inputs.n, 1))
-        mean, normal = self.inputs.mean.copy(), NormalDist()
 
         def predict(X: Array) -> Array:
             with np.errstate(all="ignore"):  # `fill` replaces what overflows
@@ -238,19 +235,15 @@ class SinglePaper(Concept, Model):
             found = self.y_mean + self.y_scale * np.asarray(f, np.float64)
             return np.asarray(np.tanh(found / 2) if self.loss.classifies else found)
 
-        def usual(parts: Array) -> Array:
-            z = [normal.inv_cdf(part) for part in np.clip(parts, 1e-6, 1 - 1e-6).ravel()]
-            return np.asarray(mean + spread * np.reshape(z, parts.shape))
-
-        return predict, usual
+        return predict, self.rows[: self.learnt + self.waiting].copy()
 
     def predict_named(self, x: dict[Any, Any]) -> float | None:
         f = self._native.ask(x) if self._native else None
         return None if f is None else self.y_mean + self.y_scale * f
 
     def learn_named(self, x: dict[Any, Any], y: float) -> bool:
-        i = self.waiting
-        if not self._native or i + 1 == self.due:
+        i = self._at
+        if not self._native or self.waiting + 1 == self.due:
             return False
         try:
             scaled = (y - self.y_mean) / self.y_scale
@@ -259,8 +252,13 @@ class SinglePaper(Concept, Model):
         except (TypeError, ValueError):  # `learn` raises the error in words
             return False
         self.ys[i] = y
-        self.waiting = i + 1
+        self.waiting += 1
         return True
+
+    @property
+    def _at(self) -> int:
+        """Where the next sample goes."""
+        return (self.learnt + self.waiting) % WAITING
 
     def state(self) -> dict[str, Any]:
         self._note_device()
@@ -336,8 +334,9 @@ class SinglePaper(Concept, Model):
         """With the samples that wait."""
         if self.waiting:
             with np.errstate(all="ignore"):  # values that are left out overflow
-                self.inputs.update(self.rows[: self.waiting])
-                self.labels.update(self.ys[: self.waiting, None])
+                places = (self.learnt + np.arange(self.waiting)) % WAITING
+                self.inputs.update(self.rows[places])
+                self.labels.update(self.ys[places, None])
                 self._use_scale()
         self.learnt += self.waiting
         self.waiting = 0

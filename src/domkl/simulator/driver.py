@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -113,17 +113,12 @@ def _stepper(
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
+    if how.engine == "mpi":
+        from .ranks import RankRounds
+
+        return RankRounds(model, network, d, T, how, m)
     made: Stepper | None = model.make_network(network, d, T, how, m)
-    return made or _rounds_of(how.engine)(model, network, d, T, how, m)
-
-
-def _rounds_of(engine: str) -> Callable[..., Stepper]:
-    """What goes through the rounds of a model that no engine has by blocks."""
-    if engine != "mpi":
-        return Rounds
-    from .ranks import RankRounds
-
-    return RankRounds
+    return made or Rounds(model, network, d, T, how, m)
 
 
 def _go_through(

@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
 from ..engines.base import Sums
-from ..engines.mpi import RankNetwork
+from ..engines.mpi import RankNetwork, Ranks
 from ..exchange.graph import Graph
 from ..learning.model import Watched
-from .driver import Block, Rounds
+from ..models.settings import Settings
+from .driver import Block, Rounds, Stepper
 from .results import RunOptions
+
+#: Bytes of the samples that a rank holds at once.
+BLOCK_BYTES = 64_000_000
 
 
 class RankRounds:
-    """A `Stepper`: `Rounds` of the learners of this rank, whose results are gathered."""
+    """A `Stepper`: that of the learners of this rank, whose results are gathered."""
 
     final = None
 
-    def __init__(self, settings: Any, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
+    def __init__(self, settings: Settings, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> None:
         if how.keep_model:
             raise InputError("keep_model is given with engine 'mpi'; expected one process; leave it out")
-        network = RankNetwork(graph, how.exchange, settings, d, m, how.delay, np.dtype(how.dtype))
-        self.ranks, self.gather = network.ranks, network.ranks.gather
-        self.own = Rounds(settings, graph, d, T, replace(how, engine="auto", threads=1), m, network)
-        self.most_rounds = self.own.most_rounds
+        dtype, payload = np.dtype(how.dtype), how.exchange.payload
+        known = (settings.table, d, T, m, how.delay, how.keep_state, dtype, payload)
+        self.ranks = Ranks(graph, repr(known))
+        self.gather, self.is_flat = self.ranks.gather, False
+        made: Stepper | None = settings.make_network(graph, d, T, replace(how, ranks=self.ranks), m)
+        self.own = made or self._rounds(settings, graph, d, T, how, m)
+        # The same on all ranks, whatever the size of their parts, because each block ends with a gathering.
+        block = BLOCK_BYTES * int(self.ranks.comm.size) // (dtype.itemsize * graph.J * d)
+        self.most_rounds = max(1, min(self.own.most_rounds, block))
+
+    def _rounds(self, settings: Settings, graph: Graph, d: int, T: int, how: RunOptions, m: int) -> Rounds:
+        network = RankNetwork(graph, how.exchange, self.ranks)
+        return Rounds(settings, graph, d, T, replace(how, engine="auto", threads=1), m, network)
 
     @property
     def sums(self) -> Sums:
@@ -61,10 +73,15 @@ class RankRounds:
         return self.own.traffic(T)
 
     def checked(self, X: Array, y: Array, first: int, is_flat: bool) -> Block:
-        """Of the own learners: others' streams are left unread."""
-        return self.own.checked(X[self.ranks.rows], y[self.ranks.rows], first, is_flat)
+        """As it is: others' streams are left unread, and the own ones read as they are needed."""
+        self.is_flat = is_flat
+        return X, y
 
     def advance(self, X: Array, y: Array, first: int) -> Watched:
-        seen = self.own.advance(X, y, first)
+        rows = self.ranks.rows
+        mine = self.own.checked(X[rows], y[rows], first, self.is_flat)
+        seen = self.own.advance(*mine, first)
         alone = self.gather(seen.alone) if seen.alone.size else seen.alone
-        return Watched(self.gather(seen.y_hat), self.gather(y), alone, self.gather(seen.weights), seen.model)
+        return Watched(
+            self.gather(seen.y_hat), self.gather(seen.y), alone, self.gather(seen.weights), seen.model
+        )

@@ -262,6 +262,7 @@ class RunOptions:
     keep_model: bool
     watch: Watch | None = None
     delays: Any = None  # a delay for each label, (J, T) or (T,)
+    ranks: Any = None  # `engines.mpi.Ranks`, where this process holds a part of the network
 
     @property
     def is_followed(self) -> bool:

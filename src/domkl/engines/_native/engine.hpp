@@ -54,20 +54,6 @@ template <class T> class Network {
     virtual const double* L() const = 0;
     // Weights of the kernels (J, P).
     virtual const double* q() const = 0;
-
-    // Writes M^-1 of kernel p (J, 2D, 2D). Second-order step only.
-    virtual void inverse(int64_t p, T* dense) = 0;
-    // Replaces M^-1 of kernel p (J, 2D, 2D), and multiplies its m by `factor`. Second-order step only.
-    virtual void replace(int64_t p, const T* dense, T factor) = 0;
-};
-
-// The second-order step of n rows, one per learner and kernel, in the symbols of docs/math.md. Arrays are
-// (n, K), except for h, ky and L (n,) and deg (n / kernels,).
-template <class T> struct NewtonRound {
-    const T *theta, *theta_sum, *lam, *m, *z, *h, *ky, *L, *deg;
-    int64_t kernels;  // of each learner
-    T pull;           // rho / 2
-    T *next, *next_m;
 };
 
 // n symmetric (K, K) matrices P = M^-1 of the second-order step; inverse.hpp describes their storage.
@@ -76,24 +62,16 @@ template <class T> class Inverses {
     virtual ~Inverses() = default;
     // Sets the diagonals (n,) of new matrices, which are zero elsewhere.
     virtual void set_diagonal(const T* x) = 0;
-    // Writes P x (count, n, K) of two or three x (n, K).
-    virtual void multiply(const T* const* x, int count, T* Px, int threads) = 0;
-    // Computes theta' and m', and makes P the inverse of M + h z z^T. If any theta', L or new P is not
-    // finite, it returns false and leaves P unchanged.
-    virtual bool learn(const NewtonRound<T>& round, int threads) = 0;
-    // Subtracts u u^T from P; u (n, K).
-    virtual void downdate(const T* u) = 0;
     // Writes P (n, K, K).
     virtual void dense(T* out) = 0;
-    // Replaces P (n, K, K).
-    virtual void replace(const T* from) = 0;
     // Writes the lower halves (n, K (K + 1) / 2) and the terms (n, capacity, K), of which `pending` are in
     // use.
     virtual void save(T* half, T* terms) = 0;
     // Inverse of `save`, from terms (n, used, K) that are all in use.
     virtual void restore(const T* half, const T* terms, int64_t used) = 0;
-    // The same of one matrix, whose terms are its own; `save` returns how many are in use.
+    // Replaces one matrix (K, K).
     virtual void replace(int64_t i, const T* from) = 0;
+    // As `save` and `restore` of one matrix, whose terms are its own; `save` returns how many are in use.
     virtual int save(int64_t i, T* half, T* terms) = 0;
     virtual void restore(int64_t i, const T* half, const T* terms, int64_t used) = 0;
     // Number of terms that fit beside a matrix before they are subtracted.

@@ -66,16 +66,6 @@ template <class T> class Kernels {
             }
     }
 
-    // Writes M^-1 of kernel p (J, 2D, 2D).
-    DOMKL_COLD void inverse(int64_t p, T* dense) {
-        for (auto& one : inverses[p]) one.dense(dense), dense += 4 * map.D * map.D;
-    }
-    // Replaces M^-1 of kernel p (J, 2D, 2D), and multiplies its m by `factor`.
-    DOMKL_COLD void replace(int64_t p, const T* dense, T factor) {
-        for (auto& one : inverses[p]) one.replace(dense), dense += 4 * map.D * map.D;
-        for (size_t k = 0; k < m[p].size(); ++k) m[p].data()[k] *= factor;
-    }
-
   private:
     struct Scratch {  // of a thread
         Buffer<T> z, past, v, newton;

@@ -11,8 +11,7 @@ namespace domkl {
 template <class T> class NetworkHandle {
   public:
     NetworkHandle(In3<T> V, In1<int64_t> first, In1<int64_t> neighbours, In1<int64_t> reverse,
-                  const Rates& rates, bool newton, bool keep, int threads, const std::string& isa)
-        : newton(newton) {
+                  const Rates& rates, bool newton, bool keep, int threads, const std::string& isa) {
         J = int64_t(first.shape(0)) - 1, P = int64_t(V.shape(0)), D = int64_t(V.shape(1)),
         d = int64_t(V.shape(2));
         require(J >= 1 && neighbours.shape(0) == reverse.shape(0),
@@ -57,16 +56,6 @@ template <class T> class NetworkHandle {
         std::copy_n(network->q(), J * P, q.data());
     }
 
-    void inverse(int64_t p, Out<T> dense) {
-        check_inverses(p, int64_t(dense.size()));
-        network->inverse(p, dense.data());
-    }
-
-    void replace(int64_t p, In<T> dense, double keep) {
-        check_inverses(p, int64_t(dense.size()));
-        network->replace(p, dense.data(), T(keep));
-    }
-
   private:
     void check_samples(const Strided<T>& x, const Strided<T>& y, int64_t history, int64_t rounds) const {
         require(x.ndim() == 3 && y.ndim() == 2 && int64_t(x.shape(0)) == J && int64_t(x.shape(2)) == d,
@@ -77,13 +66,7 @@ template <class T> class NetworkHandle {
             "x and y must match");
     }
 
-    void check_inverses(int64_t p, int64_t size) const {
-        require(newton && p >= 0 && p < P && size == J * 4 * D * D,
-                "a kernel's inverses are (J, 2D, 2D), of the second-order step");
-    }
-
     int64_t J, P, D, d;
-    bool newton;
     std::unique_ptr<Network<T>> network;
 };
 
@@ -96,9 +79,7 @@ template <class T> static void declare(nb::module_& m, const char* name) {
              "threads"_a, "isa"_a)
         .def("advance", &N::advance)
         .def("state", &N::state)
-        .def("weights", &N::weights)
-        .def("inverse", &N::inverse)
-        .def("replace", &N::replace);
+        .def("weights", &N::weights);
 }
 
 void declare_networks(nb::module_& m) {

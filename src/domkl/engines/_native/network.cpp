@@ -22,9 +22,6 @@ template <class T> class NetworkImpl final : public Network<T> {
     const double* L() const override { return hedge.L(); }
     const double* q() const override { return hedge.q(); }
 
-    void inverse(int64_t p, T* dense) override { kernels.inverse(p, dense); }
-    void replace(int64_t p, const T* dense, T factor) override { kernels.replace(p, dense, factor); }
-
   private:
     const Settings settings;
     const Graph graph;

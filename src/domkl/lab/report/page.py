@@ -18,7 +18,7 @@ from ...exchange.graph import Graph
 from ...faces.saved import About
 from ...learner import files as disk
 from ...learning import explain
-from ...learning.explain import Contributions, Effects, Function, Usual
+from ...learning.explain import Contributions, Effects, Function
 from ..trial import COVERAGE, Outcome
 from . import facts as told
 from .facts import Document, document, names_of
@@ -52,7 +52,7 @@ def inputs(outcome: Outcome) -> Inputs | None:
     """None where the model cannot tell, or has learnt nothing: only `Auto` can."""
     final, source, J = outcome.run.final, outcome.source, outcome.graph.J
     asked = [] if final is None else [final.rows.as_function(j, outcome.place) for j in range(min(J, ASKED))]
-    models: list[tuple[Function, Usual]] = [model for model in asked if model is not None]
+    models: list[tuple[Function, Array]] = [model for model in asked if model is not None]
     if not models:
         return None
     names, groups = About(source.inputs, columns=source.columns).groups(outcome.split.X.shape[-1])
@@ -90,7 +90,7 @@ def _caption(asked: int, J: int, n: int) -> str:
     of = "" if J == 1 else f", mean over {'the' if asked == J else 'the first'} {plural(asked, 'learner')}"
     most = f" The {MOST} of {n} inputs that matter most are shown." if n > MOST else ""
     return (
-        f"Effect: how far a prediction moves, typically, if the input takes another usual value{of}. It "
+        f"Effect: how far a prediction moves, typically, if the input is that of another reading{of}. It "
         f"tells what the model uses, not what causes the target.{most}"
     )
 

@@ -14,20 +14,6 @@ if TYPE_CHECKING:
     from .model import AutoRows
 
 
-def usual(rows: AutoRows, row: int) -> explain.Usual:
-    """Usual values of the inputs of device `row`, from the quantiles of its scale.
-
-    Of an input that is 0 or 1, such as a word that may be rare, the mean tells how often it is 1.
-    """
-    values, often = rows.scale.quantiles[row].copy(), rows.scale.mean[row].copy()
-    is_flag = np.isin(values, (0, 1)).all(0) & (values[0] == 0) & (values[-1] == 1)
-
-    def at(parts: Array) -> Array:
-        return np.where(is_flag, parts > 1 - often, explain.quantile(values, parts))
-
-    return at
-
-
 def function(rows: AutoRows, row: int, only: int = 0) -> explain.Function:
     """What device `row` predicts of target `only`, for any number of samples (n, d).
 

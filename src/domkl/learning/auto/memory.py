@@ -100,6 +100,10 @@ class Memory(Concept):
         """How much each of the last n samples of a row counts. (n,)"""
         return self._W[row, self._kept][-n:]
 
+    def samples(self, row: int) -> Array:
+        """Those of a row that were learnt, as they came. (n, d)"""
+        return np.array(self.X[row][self._W[row, self._kept] > 0])
+
     def correct(self, row: int, y: Array) -> None:
         """Replace the last labels of a row. (n, m)"""
         self._Y[row, self._end[0] - len(y) : self._end[0]] = y

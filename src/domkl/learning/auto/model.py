@@ -449,7 +449,8 @@ class AutoRows(Model):
     # What it shows
 
     def as_function(self, row: int, target: int = 0) -> Any:
-        return (explain.function(self, row, target), explain.usual(self, row)) if self.is_scaled else None
+        samples = self.memory.samples(row)
+        return (explain.function(self, row, target), samples) if self.is_scaled and len(samples) else None
 
     def alone(self, prediction: Prediction) -> Array:
         return prediction.apart.y

@@ -5,7 +5,10 @@
 //     messages -> consensus.merge
 #include "round.hpp"
 
+#include <stdexcept>
+
 #include "../inverses.hpp"
+#include "../thread_pool.hpp"
 #include "consensus.hpp"
 #include "exchange.hpp"
 #include "features.hpp"
