@@ -277,12 +277,14 @@ template <class T> class NativeRound final : public Round<T> {
     };
     int64_t vector_scratch() const { return 3 * Kp + Inverse<T>::padded(map.inputs()); }
     int64_t number_scratch() const {
-        return 3 * n.d + (2 + WHOLE + 1) * n.m + std::max(recent.scratch(), guard.scratch()) + 8;
+        const int64_t most = std::max(recent.scratch(), guard.scratch());
+        return Inverse<double>::padded(most + 3 * n.d + (2 + WHOLE + 1) * n.m) + 8;
     }
     Scratch scratch(int64_t thread) {
-        double *at = numbers.data() + thread * number_scratch(), *labels = at + 3 * n.d;
+        double *first = numbers.data() + thread * number_scratch(),
+               *at = first + std::max(recent.scratch(), guard.scratch());
         return {vectors.data() + thread * vector_scratch() + 3 * Kp, Inputs{at, at + n.d, at + 2 * n.d},
-                labels, labels + (2 + WHOLE + 1) * n.m};
+                at + 3 * n.d, first};
     }
     Solved<T> solved(int64_t thread, int64_t j) {
         const int64_t at = j * (1 + 2 * n.m) * Kp;
