@@ -107,9 +107,14 @@ template <class T> class NativeRound final : public Round<T> {
         return finish(has_learnt);
     }
 
-    int close(bool has_learnt) override {
+    int close() override {
         for_each([&](int64_t, int64_t j) { consensus.merge(j, {}); });
-        return finish(has_learnt);
+        return finish(true);
+    }
+
+    int learn_alone(const double* x, const double* y, const double* past) override {
+        const int due = learn(x, y, nullptr, past, false);
+        return due == nothing ? close() : due;
     }
 
     Progress advance(int64_t rounds, const double* x, const double* y, double* predictions,
@@ -118,9 +123,9 @@ template <class T> class NativeRound final : public Round<T> {
         for (int64_t t = 0; t < rounds; x += n.J * n.d, y += n.J * n.m, predictions += size()) {
             predict(x, predictions);
             if (!is_lone) for_each([&](int64_t, int64_t j) { note_gaps(j, gaps + (t * n.J + j) * n.m); });
-            int due = learn(x, y, nullptr, predictions, !is_lone);
+            int due = is_lone ? learn_alone(x, y, predictions) : learn(x, y, nullptr, predictions, true);
             ++t;
-            if (due == nothing) due = is_lone ? close(true) : exchange_round();
+            if (due == nothing && !is_lone) due = exchange_round();
             if (due != nothing) return {t, due};
         }
         return {rounds, nothing};
