@@ -128,6 +128,7 @@ class NativeAuto(AutoRows):
         concepts = {**self._concepts(), "features": self.features, **numbers}
         matrices = cast(Matrices, self.consensus.Q).many
         self.native = make(concepts, matrices, isa=_engine.best(), threads=self.threads)
+        self._size = self.native.size  # of what it writes of a prediction
         self._open: Predicted | None = None  # the prediction that the extension can learn from
 
     @property
@@ -143,15 +144,14 @@ class NativeAuto(AutoRows):
     def predict(self, x: Array) -> Any:
         if not self.native.is_scaled():
             return super().predict(x)
-        made = Predicted(self, np.ascontiguousarray(x, np.float64), np.empty(self.native.size))
-        self.native.predict(made.x, made.flat)
-        self._open = made
+        self._open = made = Predicted(self, x, np.empty(self._size))
+        self.native.predict(x, made.flat)
         return made
 
     def keep(self, prediction: Predicted) -> None:
         """Let the extension hold what a prediction rests on, if another one came since."""
         if prediction is not self._open:
-            self.native.predict(prediction.x, np.empty(self.native.size))
+            self.native.predict(prediction.x, np.empty(self._size))
             self._open = prediction
 
     def learn(
@@ -182,7 +182,7 @@ class NativeAuto(AutoRows):
         """What was predicted, in one array, and whether that of a device alone was another one."""
         if isinstance(past, Predicted):
             return past.flat, past.has_apart
-        flat = np.zeros(self.native.size)
+        flat = np.zeros(self._size)
         for to, of in zip(self.mixtures(flat), (past.whole, past.apart), strict=True):
             if to.experts.shape == of.experts.shape:
                 for part, values in zip(to, of, strict=True):
@@ -252,21 +252,26 @@ class NativeAuto(AutoRows):
     # Rounds at once
 
     def learn_alone(self, prediction: Any, y: Array) -> bool:
-        if not self.is_lone:
+        if not self._is_lone:
             return False
-        if isinstance(prediction, Predicted):
-            self._learn(prediction, y, prediction.flat, False)
-            self._close()
-        else:
+        if not isinstance(prediction, Predicted):
             super().learn(prediction, y)
             super().merge({})
+            return True
+        self.keep(prediction)
+        self._open, self.has_learnt = None, True
+        due = self.native.learn_alone(prediction.x, y, prediction.flat)
+        if due & _engine.PUBLISH:
+            self._publish()
+            due = self.native.close()
+        self._finish(due)
         return True
 
     def rounds(self, X: Array, y: Array, network: Network | None = None) -> Predictions | None:
         if network is None and not self.is_lone:
             return None
         x, y = (np.ascontiguousarray(part.swapaxes(0, 1), np.float64) for part in (X, y))
-        found, gaps, t = np.empty((len(x), self.native.size)), np.zeros(y.shape), 0
+        found, gaps, t = np.empty((len(x), self._size)), np.zeros(y.shape), 0
         while t < len(x):
             if self._has_news(network):
                 prediction = self.predict(x[t])
@@ -306,7 +311,7 @@ class NativeAuto(AutoRows):
             return t
         self._publish()
         if self.is_lone:
-            self._close()
+            self._finish(self.native.close())
         else:
             self._exchange(network, self.message())
         return t
@@ -321,10 +326,6 @@ class NativeAuto(AutoRows):
         apart = 0 if self.is_lone else J * m * (E + 4)
         y_hat, alone = (found[:, k : k + J * m].reshape(-1, J, m).swapaxes(0, 1) for k in (0, apart))
         return Predictions(y_hat, alone, experts.swapaxes(0, 1), gaps[..., None].swapaxes(0, 1))
-
-    def _close(self) -> None:
-        self._open = None
-        self._finish(self.native.close(self.has_learnt))
 
     # Changes after which the extension needs the new arrays
 

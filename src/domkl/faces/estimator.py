@@ -184,10 +184,11 @@ class DOMKL:
         has_axis = labels.ndim > (self.graph is not None)
         learning = self._for(x, labels.shape[-1] if has_axis else 1)
         is_first, sample = not learning.n, self._round(x)
-        y_hat = np.array(learning.predict(sample))
-        errors = learning.learn(sample, self._checked(labels))
+        prediction = learning.predicted(sample)
+        errors = learning.step(prediction, self._checked(labels))
         if not is_first:  # the first error says nothing about the model
-            self._errors.note(np.repeat(sample, self.targets, 0), y_hat.ravel(), errors.ravel())
+            y_hat = prediction.y_hat.flatten()
+            self._errors.note(np.repeat(sample, self.targets, 0), y_hat, errors.ravel())
 
     def _round(self, x: npt.ArrayLike) -> Array:
         """Samples of all learners. (J, d)"""
@@ -195,7 +196,7 @@ class DOMKL:
         if self.graph is not None:
             return sample
         checks.shape("x", sample, (self.d or 0,), "every sample needs the same inputs; see grow()")
-        return checks.finite_or_missing("x", sample)[None]
+        return sample[None]
 
     def _checked(self, labels: Array) -> Array:
         """Labels of each learner and target. (J, m)"""
@@ -203,9 +204,8 @@ class DOMKL:
         rows = () if self.graph is None else (J,)
         several = (m,) if m > 1 or labels.ndim > len(rows) else ()
         checks.shape("y", labels, (*rows, *several), "give one label for each learner and target")
-        if m == 1:
-            checks.finite("y", labels)
-        return labels.reshape(J, m)
+        known = checks.finite if m == 1 else checks.finite_or_missing
+        return known("y", labels).reshape(J, m)
 
     def interval(self, x: npt.ArrayLike, coverage: float = 0.9, level: Any = None) -> Any:
         """Bounds that hold y in `coverage` of all cases, low and high, each as `predict` gives it.

@@ -55,7 +55,7 @@ class OnlineRows:
             self.rows = connected(settings, len(names), self.network, dtype, m)
         self.n = 0  # rounds learnt
         self._seen: Any = None  # the last prediction
-        self._key = b""  # and what it is of
+        self._key: Any = None  # and what it is of
 
     @classmethod
     def of(cls, final: Final) -> OnlineRows:
@@ -87,24 +87,26 @@ class OnlineRows:
 
     def predict(self, X: npt.ArrayLike) -> Array:
         """What to expect before the labels are known. (J, d) -> (J, m)"""
-        return np.array(self._predict(X).y_hat)
+        found: Array = self.predicted(X).y_hat.copy()
+        return found
 
     def learn(self, X: npt.ArrayLike, y: npt.ArrayLike, weight: npt.ArrayLike | None = None) -> Array:
         """A round: samples (J, d), their labels (J, m), NaN where one is not known, and how often each counts
         (J,); returns the errors of the predictions. (J, m)"""
-        prediction, labels = self._predict(X), checks.finite_or_missing("y", checks.floats("y", y))
+        prediction, labels = self.predicted(X), checks.finite_or_missing("y", checks.floats("y", y))
         checks.shape("y", labels, (self.rows.J, self.rows.m), "give one label for each learner and target")
         return self.step(prediction, labels, None if weight is None else np.asarray(weight))
 
     def step(self, prediction: Any, labels: Array, weight: Array | None = None) -> Array:
-        """The same with samples that `rows` predicted, and labels that were checked."""
+        """The same with what was `predicted`, and labels that were checked."""
         labels = losses.labels(self.rows.loss, labels)
         if weight is not None or not self.rows.learn_alone(prediction, labels):
             outgoing = self.rows.learn(prediction, labels, None, weight)
             self.rows.merge(self.network.exchange_round(self.rows, outgoing))
         self._seen = None
         self.n += 1
-        return np.asarray(prediction.y_hat - labels)
+        missed: Array = prediction.y_hat - labels
+        return missed
 
     def grow_targets(self, m: int) -> None:
         """Predict m targets from now on; the new ones, which come last, were 0 so far; of one device."""
@@ -122,9 +124,10 @@ class OnlineRows:
 
     def learn_named(self, x: dict[Any, Any], y: float) -> bool:
         """Learn values by key, where that is quick; False, and nothing learnt, where it is not."""
-        is_learnt = self.rows.learn_named(x, y)
-        self._seen, self.n = None, self.n + is_learnt
-        return is_learnt
+        if not self.rows.learn_named(x, y):
+            return False
+        self._seen, self.n = None, self.n + 1
+        return True
 
     def as_function(self, row: int = 0, target: int = 0) -> tuple[Function, Array] | None:
         """What learner `row` predicts, as a function of many samples, and the last that it knows; None
@@ -165,12 +168,13 @@ class OnlineRows:
         made.network.restore(state["network"])
         return made
 
-    def _predict(self, X: npt.ArrayLike) -> Any:
-        rows, form = checks.floats("X", X), (self.rows.J, self.d)
-        key = rows.tobytes()
-        if self._seen is None or self._key != key or rows.shape != form:
-            checks.shape("X", rows, form, "every sample needs the same inputs")
-            checks.finite_or_missing("X", rows)
+    def predicted(self, X: npt.ArrayLike) -> Any:
+        """What `rows` predict of samples (J, d), computed once for those that come twice."""
+        rows = checks.floats("x", X)
+        key = rows.shape, rows.tobytes()
+        if self._seen is None or self._key != key:
+            checks.shape("x", rows, (self.rows.J, self.d), "every sample needs the same inputs")
+            checks.finite_or_missing("x", rows)
             self._seen, self._key = self.rows.predict(rows.copy()), key
         return self._seen
 
@@ -231,8 +235,10 @@ class Single:
 
     def learn_named(self, x: dict[Any, Any], y: float) -> bool:
         """`learn` for values by key, where that is quick; False, and nothing learnt, where it is not."""
+        if self.online is None or not self.online.learn_named(x, y):
+            return False
         self._last = None
-        return self.online is not None and self.online.learn_named(x, y)
+        return True
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         """Add inputs after those there are; the keys identify them."""

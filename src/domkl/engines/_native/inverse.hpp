@@ -135,6 +135,8 @@ template <class T> class Inverse {
     static constexpr int W = WIDTH<T>;
     static constexpr int AT_ONCE = 4, MAX_TERMS = 32;         // terms in one pass; largest capacity
     static constexpr int COLUMNS = DOMKL_BYTES > 16 ? 4 : 2;  // as many as the registers have sums for
+    // Numbers asked for before they are read: a page, where the processor itself stops to read ahead.
+    static constexpr int AHEAD = 4096 / sizeof(T);
 
     // Index of column j's panel in the storage; for j = Kp, the size of all panels.
     int64_t offset(int64_t j) const {
@@ -188,6 +190,7 @@ template <class T> class Inverse {
             for (int r = 0; r < R; ++r) xi[r] = load(x + r * end + i), px[r] = load(Px + r * end + i);
 #pragma GCC unroll 4
             for (int c = 0; c < COLUMNS; ++c, a += W) {
+                __builtin_prefetch(a + AHEAD);
                 const Vec<T> v = load(a);
 #pragma GCC unroll 3
                 for (int r = 0; r < R; ++r) px[r] += v * xj[r][c], s[r * COLUMNS + c] += v * xi[r];

@@ -106,7 +106,11 @@ template <class T> class RoundHandle {
                            predictions.data() + first * size(), gaps.data() + first * J * m);
         return nb::make_tuple(first + done.rounds, done.due);
     }
-    int close(bool has_learnt) { return round->close(has_learnt); }
+    int close() { return round->close(); }
+    int learn_alone(In<double> x, In<double> y, In<double> past) {
+        check(x, J * d), check(y, J * m), check(past, size());
+        return round->learn_alone(x.data(), y.data(), past.data());
+    }
 
   private:
     template <class A> static void check(const A& array, int64_t size) {
@@ -133,7 +137,8 @@ template <class T> static void declare(nb::module_& m, const char* name) {
         .def("merge", &R::merge)
         .def("link", &R::link)
         .def("advance", &R::advance)
-        .def("close", &R::close);
+        .def("close", &R::close)
+        .def("learn_alone", &R::learn_alone);
 }
 
 void declare_rounds(nb::module_& m) {

@@ -15,10 +15,10 @@ class Recent {
         : d(n.d), m(n.m), k(int64_t(of.number("recent.k"))), groups(int64_t(of.number("recent.groups"))),
           degree(int64_t(of.number("recent.degree"))), single(int64_t(of.number("recent.single"))),
           window(int64_t(of.number("recent.window"))), level(int64_t(of.number("recent.level"))),
-          keep(1 - 1 / of.number("recent.fade")), weak(of.number("recent.weak")),
-          prior(of.number("recent.prior")), slack(of.number("recent.slack")), clip(of.number("recent.clip")),
-          alarm(of.number("recent.alarm")), better(of.number("recent.better")),
-          rise(of.number("recent.rise")) {
+          rows(up(k, AT_ONCE)), wide(up(rows, W)), keep(1 - 1 / of.number("recent.fade")),
+          weak(of.number("recent.weak")), prior(of.number("recent.prior")), slack(of.number("recent.slack")),
+          clip(of.number("recent.clip")), alarm(of.number("recent.alarm")),
+          better(of.number("recent.better")), rise(of.number("recent.rise")) {
         of.get("recent.group", k, group);
         of.get("recent.S", n.J * k * k, S);
         of.get("recent.s", n.J * m * k, s);
@@ -37,7 +37,7 @@ class Recent {
     }
 
     // Numbers of scratch that `terms` and `learn` need.
-    int64_t scratch() const { return std::max(4 * d, 2 * k * k + 4 * k + 2 * groups); }
+    int64_t scratch() const { return std::max(4 * d, (2 * rows + 1) * wide + k + 2 * groups); }
     int64_t size() const { return k; }
 
     // Polynomials b (k,) of inputs in deviations (d,), squeezed into [-1, 1].
@@ -106,14 +106,16 @@ class Recent {
     }
 
     // Coefficients from the sums, and from them the variances of each group for the next time. With
-    // A = R'R, R upper triangular, and X = R^-1: A^-1 = X X'.
+    // A = R'R, R upper triangular, and X = R^-1: A^-1 = X X'. Both have `rows` rows of `wide` numbers, of
+    // which those beyond k are the identity's.
     void solve(int64_t j, double* scratch) const {
-        double *R = scratch, *X = R + k * k, *ridge = X + k * k, *t = ridge + k, *squares = t + k,
-               *known = squares + groups;
-        std::copy_n(S + j * k * k, k * k, R);
-        for (int64_t p = 0; p < k; ++p) {
-            ridge[p] = 2 * std::max(noise[j], 1e-9) / variance[j * groups + group[p]];
-            R[p * k + p] += ridge[p];
+        double *R = scratch, *X = R + rows * wide, *t = X + rows * wide, *ridge = t + wide,
+               *squares = ridge + k, *known = squares + groups;
+        for (int64_t p = 0; p < rows; ++p) {
+            double* row = R + p * wide;
+            std::fill(p < k ? std::copy_n(S + (j * k + p) * k, k, row) : row, row + wide, 0.0);
+            if (p < k) ridge[p] = 2 * std::max(noise[j], 1e-9) / variance[j * groups + group[p]];
+            row[p] += p < k ? ridge[p] : 1;
         }
         factor(R);
         invert(R, X);
@@ -121,55 +123,71 @@ class Recent {
         for (int64_t i = 0; i < m; ++i) {
             const double* from = s + (j * m + i) * k;
             double* to = beta + (j * m + i) * k;
-            std::fill_n(t, k, 0.0);
-            for (int64_t p = 0; p < k; ++p) add(from[p], X + p * k + p, k - p, t + p);
+            std::fill_n(t, wide, 0.0);
+            for (int64_t p = 0; p < k; ++p) add(from[p], upper(X, p), left(p), t + wide - left(p));
             for (int64_t p = 0; p < k; ++p) {
-                to[p] = dot_loose(X + p * k + p, t + p, k - p);
+                to[p] = dot_loose(upper(X, p), t + wide - left(p), left(p));
                 squares[group[p]] += to[p] * to[p] / double(m);
             }
         }
         for (int64_t p = 0; p < k; ++p)
-            known[group[p]] += 1 - ridge[p] * dot_loose(X + p * k + p, X + p * k + p, k - p);
+            known[group[p]] += 1 - ridge[p] * dot_loose(upper(X, p), upper(X, p), left(p));
         for (int64_t g = 0; g < groups; ++g)
             variance[j * groups + g] = (squares[g] + weak * prior) / (std::max(known[g], 0.0) + weak);
     }
 
-    // Overwrites the upper half of A (k, k) with R, four rows at a time: each later row is read once for
-    // them.
-    void factor(double* A) const {
-        for (int64_t p = 0; p < k; p += 4) {
-            const int64_t rows = std::min<int64_t>(4, k - p);
-            for (int64_t r = p; r < p + rows; ++r) {
-                for (int64_t q = p; q < r; ++q) add(-A[q * k + r], A + q * k + r, k - r, A + r * k + r);
-                const double by = 1 / std::sqrt(A[r * k + r]);
-                for (int64_t c = r; c < k; ++c) A[r * k + c] *= by;
-            }
-            for (int64_t r = p + rows; r < k; ++r) subtract(A + p * k + r, rows, k, k - r, A + r * k + r);
-        }
-    }
-    // y -= sum over a few rows x of x[0] x.
-    static void subtract(const double* x, int64_t rows, int64_t apart, int64_t n, double* __restrict y) {
-        if (rows < 4) {
-            for (int64_t r = 0; r < rows; ++r) add(-x[r * apart], x + r * apart, n, y);
-            return;
-        }
-        const double *a = x, *b = a + apart, *c = b + apart, *e = c + apart;
-        const double u = a[0], v = b[0], w = c[0], z = e[0];
-        for (int64_t q = 0; q < n; ++q) y[q] -= (u * a[q] + v * b[q]) + (w * c[q] + z * e[q]);
-    }
-    // X = R^-1, upper triangular.
-    void invert(const double* R, double* X) const {
-        for (int64_t p = k - 1; p >= 0; --p) {
-            double* row = X + p * k;
-            std::fill_n(row + p, k - p, 0.0);
-            for (int64_t q = p + 1; q < k; ++q) add(-R[p * k + q], X + q * k + q, k - q, row + q);
-            const double by = 1 / R[p * k + p];
-            for (int64_t q = p + 1; q < k; ++q) row[q] *= by;
-            row[p] = by;
-        }
-    }
+    // The numbers of row p from the vector on that holds its diagonal, and how many they are: what is left of
+    // the diagonal there is zero in X, and never counts in R.
+    double* upper(double* A, int64_t p) const { return A + p * wide + wide - left(p); }
+    int64_t left(int64_t p) const { return wide - p / W * W; }
 
+    // Overwrites the upper half of A with R, AT_ONCE rows at a time.
+    void factor(double* A) const {
+        for (int64_t p = 0; p < rows; p += AT_ONCE) {
+            for (int64_t c = p / W * W; c < wide; c += W)
+                subtract(A + c, p, A + p, 1, wide, A + p * wide + c);
+            for (int64_t r = p; r < p + AT_ONCE; ++r) {
+                double* row = upper(A, p) + (r - p) * wide;
+                for (int64_t q = p; q < r; ++q)
+                    add(-A[q * wide + r], upper(A, p) + (q - p) * wide, left(p), row);
+                scale(1 / std::sqrt(A[r * wide + r]), left(p), row);
+            }
+        }
+    }
+    // X = R^-1, upper triangular, from the last rows to the first.
+    void invert(double* R, double* X) const {
+        for (int64_t p = rows - AT_ONCE, next = rows; p >= 0; next = p, p -= AT_ONCE) {
+            for (int64_t r = p; r < next; ++r)
+                std::fill_n(upper(X, p) + (r - p) * wide, left(p), 0.0), X[r * wide + r] = 1;
+            for (int64_t c = p / W * W; c < wide; c += W)  // rows further down begin with zeros
+                subtract(X + next * wide + c, std::min(rows, c + W) - next, R + p * wide + next, wide, 1,
+                         X + p * wide + c);
+            for (int64_t r = next - 1; r >= p; --r) {
+                double* row = upper(X, p) + (r - p) * wide;
+                for (int64_t q = r + 1; q < next; ++q)
+                    add(-R[r * wide + q], upper(X, p) + (q - p) * wide, left(p), row);
+                scale(1 / R[r * wide + r], left(p), row);
+            }
+        }
+    }
+    // From W columns of AT_ONCE rows `to`: the sum of the next n rows x, an even number, each times `by`, of
+    // which the next for `to` is `down` further on and the next for x `on`.
+    void subtract(const double* x, int64_t n, const double* by, int64_t down, int64_t on, double* to) const {
+        Vec<double> sums[2][AT_ONCE] = {};  // two of each: a sum waits for its last term
+        for (int64_t q = 0; q < n; q += 2)
+            for (int i = 0; i < 2; ++i, x += wide, by += on)
+                for (int r = 0; r < AT_ONCE; ++r) sums[i][r] += load_loose(x) * by[r * down];
+        for (int r = 0; r < AT_ONCE; ++r, to += wide)
+            store_loose(to, load_loose(to) - (sums[0][r] + sums[1][r]));
+    }
+    static void scale(double by, int64_t n, double* x) {
+        for (int64_t q = 0; q < n; ++q) x[q] *= by;
+    }
+    static int64_t up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
+
+    static constexpr int W = WIDTH<double>, AT_ONCE = 4;
     int64_t d, m, k, groups, degree, single, window, level;
+    int64_t rows, wide;  // k rounded up
     double keep, weak, prior, slack, clip, alarm, better, rise;
     int64_t *group, *age, *level_age, *since, *errors_age, *lasting;
     double *S, *s, *beta, *variance, *noise, *error_level, *excess, *errors, *usual;

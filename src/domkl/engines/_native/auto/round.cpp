@@ -110,9 +110,14 @@ template <class T> class NativeRound final : public Round<T> {
         return finish(has_learnt);
     }
 
-    int close(bool has_learnt) override {
+    int close() override {
         for_each([&](int64_t, int64_t j) { consensus.merge(j, {}); });
-        return finish(has_learnt);
+        return finish(true);
+    }
+
+    int learn_alone(const double* x, const double* y, const double* past) override {
+        const int due = learn(x, y, nullptr, past, false);
+        return due == nothing ? close() : due;
     }
 
     Progress advance(int64_t rounds, const double* x, const double* y, double* predictions,
@@ -121,9 +126,9 @@ template <class T> class NativeRound final : public Round<T> {
         for (int64_t t = 0; t < rounds; x += n.J * n.d, y += n.J * n.m, predictions += size()) {
             predict(x, predictions);
             if (!is_lone) for_each([&](int64_t, int64_t j) { note_gaps(j, gaps + (t * n.J + j) * n.m); });
-            int due = learn(x, y, nullptr, predictions, !is_lone);
+            int due = is_lone ? learn_alone(x, y, predictions) : learn(x, y, nullptr, predictions, true);
             ++t;
-            if (due == nothing) due = is_lone ? close(true) : exchange_round();
+            if (due == nothing && !is_lone) due = exchange_round();
             if (due != nothing) return {t, due};
         }
         return {rounds, nothing};
@@ -281,12 +286,14 @@ template <class T> class NativeRound final : public Round<T> {
     };
     int64_t vector_scratch() const { return 3 * Kp + Inverse<T>::padded(map.inputs()); }
     int64_t number_scratch() const {
-        return 3 * n.d + (2 + WHOLE + 1) * n.m + std::max(recent.scratch(), guard.scratch()) + 8;
+        const int64_t most = std::max(recent.scratch(), guard.scratch());
+        return Inverse<double>::padded(most + 3 * n.d + (2 + WHOLE + 1) * n.m) + 8;
     }
     Scratch scratch(int64_t thread) {
-        double *at = numbers.data() + thread * number_scratch(), *labels = at + 3 * n.d;
+        double *first = numbers.data() + thread * number_scratch(),
+               *at = first + std::max(recent.scratch(), guard.scratch());
         return {vectors.data() + thread * vector_scratch() + 3 * Kp, Inputs{at, at + n.d, at + 2 * n.d},
-                labels, labels + (2 + WHOLE + 1) * n.m};
+                at + 3 * n.d, first};
     }
     Solved<T> solved(int64_t thread, int64_t j) {
         const int64_t at = j * (1 + 2 * n.m) * Kp;

@@ -54,8 +54,10 @@ template <class T> class Round {
                              double* gaps) = 0;
     // Ends a round, in which a sample was learnt or not. Returns what is due.
     virtual int merge(const Incoming<T>& incoming, bool has_learnt) = 0;
-    // The same where nobody has neighbours.
-    virtual int close(bool has_learnt) = 0;
+    // The same where nobody has neighbours, after a sample.
+    virtual int close() = 0;
+    // Learns, and ends the round if nothing is due before.
+    virtual int learn_alone(const double* x, const double* y, const double* past) = 0;
 };
 
 #define DOMKL_DECLARE_ROUND(ISA)                                                                       \
