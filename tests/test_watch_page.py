@@ -108,7 +108,7 @@ def window():
 
 @pytest.fixture
 def page(window):
-    """The page of the feed, opened again where the test before went elsewhere: workers share out the tests."""
+    """The page of the feed, opened again where the test before went elsewhere."""
     if not window.run("return location.href").startswith(window.server.url):
         window.open(window.server.url)
     window.wait_for("document.querySelectorAll('#learners tbody tr').length >= 6")

@@ -171,7 +171,9 @@ class Forecasts(DOMKL):
 
     def explain(self, x: Any = None, target: int = 0) -> Any:
         """Not known of a model with a horizon."""
-        raise InputError("the model has a horizon; expected one without to explain; learn the same data without the horizon")
+        raise InputError(
+            "the model has a horizon; expected one without, to explain; learn the data without a horizon"
+        )
 
     def _state(self) -> dict[str, Any]:
         rows = self.rows  # what waits for labels is among it

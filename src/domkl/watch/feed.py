@@ -147,6 +147,15 @@ class Shown:
             del self.waiting[next(iter(self.waiting))]
         return record
 
+    def draw(self, round: int) -> None:
+        """A point of the curve, which is then no longer one of reports; a late label does not turn it back."""
+        if self.traced:
+            self.curve, self.traced = Curve(), 0
+        if self.curve.is_due(self.guesses.count):
+            error, *others = self.guesses.roots()
+            last = self.curve.points[-1][0] if self.curve.points else round
+            self.curve.add((max(last, round), error, self.rmse_alone, *others))
+
     @property
     def rmse_alone(self) -> float | None:
         """The error with own samples only, over the samples that are judged here.
@@ -226,9 +235,8 @@ class Feed:
             record["y"] = y
             guesses = shown.guesses
             guesses.judge(y, record["y_hat"], guessed)
-            if guesses.count and shown.curve.is_due(guesses.count):
-                error, *others = guesses.roots()
-                shown.curve.add((record.get("round", guesses.count), error, shown.rmse_alone, *others))
+            if guesses.count:
+                shown.draw(record.get("round", guesses.count))
             self.version += 1
 
     def forecast(
