@@ -148,7 +148,7 @@ class Shown:
         return record
 
     def draw(self, round: int) -> None:
-        """A point of the curve, which is then no longer one of reports; a late label does not turn it back."""
+        """A point of the curve, which is then no longer one of reports; late labels do not turn it back."""
         if self.traced:
             self.curve, self.traced = Curve(), 0
         if self.curve.is_due(self.guesses.count):
