@@ -221,6 +221,21 @@ def test_a_learner_that_only_reports_has_a_curve():
     assert found.document("b")["detail"]["errors"][:3] == [[10, 20, 30], [1.0, 2.0, 3.0], [9.0, 9.0, 9.0]]
 
 
+def test_a_curve_of_reports_ends_where_labels_come_and_never_goes_back():
+    found = Feed("net")
+    for round in (5, 8):
+        found.status({"learner": "a", "round": round, "rmse": 2.0})
+    found = told(
+        np.ones(1), np.zeros(1), into=found
+    )  # the first label tells nothing: no guess came before it
+    for t in range(1, 9):
+        found.sample({"learner": "a", "index": t, "round": t, "y_hat": 0.0})
+    for t in (3, 1, 2, 4):
+        found.truth("a", t, 1.0)
+    rounds, errors, *_ = found.document("a")["detail"]["errors"]
+    assert (rounds, errors) == ([3, 3, 3, 4], [1.0] * 4)
+
+
 def test_a_label_of_an_unknown_prediction_changes_nothing():
     found = Feed("net")
     found.truth("a", 3, 1.0)

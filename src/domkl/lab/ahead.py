@@ -247,7 +247,8 @@ def sheet(rows: list[dict[str, Any]], title: str, J: int) -> Sheet:
             [row["lead"], number(row["rmse"]), *alone, number(row["rmse_simple"]), row["simple"], share]
         )
     words = frozenset({0, len(heads) - 2})
-    return Sheet(title, heads, cells, words=words, bold=frozenset(), spare=(), legend=LEGEND)
+    legend = {head: meaning for head, meaning in LEGEND.items() if head in heads}
+    return Sheet(title, heads, cells, words=words, bold=frozenset(), spare=(), legend=legend)
 
 
 #: Columns of forecast.csv and predictions.csv; learner and time where there are some.

@@ -17,7 +17,7 @@ from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning.conformal import check_coverage
-from ..learning.explain import Function, Usual
+from ..learning.explain import Function
 from ..learning.forecast import NAIVE, Forecaster, Origin
 from ..learning.horizon import Horizon
 from .driver import connected
@@ -124,25 +124,20 @@ class AheadRows:
         low, high = (np.stack(each) for each in zip(*found, strict=True))
         return low, high
 
-    def as_function(self, j: int, h: int) -> tuple[Function, Usual, Array]:
-        """The forecast of lead h by device j as a function of rows, their usual values, and the last row.
+    def as_function(self, j: int, h: int) -> tuple[Function, Array, Array]:
+        """The forecast of lead h by device j as a function of rows, remembered rows, and the last row.
 
-        See `Forecaster.as_function` for what a row has.
+        See `Forecaster.as_function` for what a row has. Any moment goes with any phase of the week: which
+        of them belong together is not remembered.
         """
         asked = self.rows.as_function(j, h) if self.n else None
         if asked is None:
             raise InputError("no label has come yet; expected a model that was taught; teach it first")
-        (model, usual), device = asked, self.devices[j]
+        (model, samples), device = asked, self.devices[j]
         forecast, last = device.as_function(h, model)
-        d, D = device.d, device.inputs
-
-        def drawn(parts: Array) -> Array:
-            values = np.zeros((len(parts), D))
-            values[:, :d], values[:, D - device.future :] = parts[:, :d], parts[:, d + 2 :]
-            values = usual(values)
-            return np.column_stack([values[:, :d], parts[:, d : d + 2], values[:, D - device.future :]])
-
-        return forecast, drawn, last
+        moments = np.random.default_rng(0).random((len(samples), 2))
+        known = samples[:, device.inputs - device.future :]
+        return forecast, np.column_stack([samples[:, : device.d], moments, known]), last
 
     def state(self) -> dict[str, Any]:
         """Everything between two readings, by name."""

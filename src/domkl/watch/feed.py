@@ -152,11 +152,18 @@ class Shown:
         """The label of a prediction that waits for it."""
         record, guessed = self.waiting.pop(key)
         record["y"] = y
-        guesses = self.guesses
-        guesses.judge(y, record["y_hat"], guessed)
-        if guesses.count and self.curve.is_due(guesses.count):
-            error, *others = guesses.roots()
-            self.curve.add((record.get("round", guesses.count), error, self._rmse_alone, *others))
+        self.guesses.judge(y, record["y_hat"], guessed)
+        if self.guesses.count:
+            self._draw(record.get("round", self.guesses.count))
+
+    def _draw(self, round: int) -> None:
+        """A point of the curve, which is then no longer one of reports; late labels do not turn it back."""
+        if self._traced:
+            self.curve, self._traced = Curve(), 0
+        if self.curve.is_due(self.guesses.count):
+            error, *others = self.guesses.roots()
+            last = self.curve.points[-1][0] if self.curve.points else round
+            self.curve.add((max(last, round), error, self._rmse_alone, *others))
 
     def forecast(
         self,

@@ -4,11 +4,11 @@
 const $ = (id) => document.getElementById(id);
 const dashed = { dash: [6, 4], width: 1.5 };
 const samples = new Plot("samples", [
-  ["truth", "truth"], ["prediction", "guess"], ["low", "guess", { width: 0 }], ["high", "guess", { width: 0 }],
+  ["truth", "truth"], ["prediction", "guess"], ["low", "edge", { width: 0 }], ["high", "edge", { width: 0 }],
   ["alarm", "alarm", { width: 0, paths: () => null, points: { show: true, size: 9, width: 2 } }],
 ], "Predictions and labels", { bands: [[3, 2]], scales: { y: { range: sane } } });
 const ahead = new Plot("ahead", [
-  ["readings", "truth"], ["forecast", "guess"], ["low", "guess", { width: 0 }], ["high", "guess", { width: 0 }],
+  ["readings", "truth"], ["forecast", "guess"], ["low", "edge", { width: 0 }], ["high", "edge", { width: 0 }],
 ], "Readings and forecast", { bands: [[3, 2]], scales: { y: { range: sane } } });
 const errors = new Plot("errors", [
   ["this learner", "guess", { width: 2.5 }], ["own samples only", "alone"],
@@ -130,7 +130,7 @@ function tile(name, value, more, kind = "") {
 function tiles(rows, own) {
   const made = [], unit = state.unit ? element("small", {}, ` ${state.unit}`) : "";
   if (own && state.publish !== "counts") {
-    made.push(tile(`Error of ${own.name}`, [shown(own.rmse), own.rmse === null ? "" : unit], "RMSE of the last 200"));
+    made.push(tile(`Error of ${own.name}`, [shown(own.rmse), own.rmse === null ? "" : unit], own.rmse === null ? awaited(state.detail) : "RMSE of the last 200"));
     const alone = against(own.rmse, own.rmse_alone);
     const near = own.neighbours || [];
     const used = near.filter((each) => each.up !== false && (each.trust ?? 1) > 0.5).length;
@@ -189,18 +189,30 @@ function drawAhead(detail) {
   $("leads").replaceChildren(table("Every lead", ["lead", "when (UTC)", "forecast", "bounds", "RMSE", "simple guess"], rows, "cards words"));
 }
 
+/* Why there is no error yet. */
+function awaited(detail) {
+  const leads = detail && detail.ahead ? detail.ahead[0] : [];
+  return leads.length ? `Nothing yet: the first forecast is judged ${leads[0]} after it was made` : "Nothing yet: no label has come";
+}
+
 function drawErrors(detail, own) {
   const columns = detail && detail.errors && detail.errors.length ? detail.errors : [[], [], [], [], []];
-  errors.set(columns, { unit: state.unit });
+  errors.set(columns, { unit: state.unit, none: awaited(detail) });
   $("n-errors").textContent = own && columns[0].length ? `${own.name}, RMSE over 200 samples; lower is better` : "";
 }
+
+/* What predicts, in a few words. */
+const EXPERTS = {
+  common: "with the neighbours", alone: "own samples only", own: "own samples, smoothed less", recent: "the last 200 samples",
+  echo: "corrects by the last errors",
+};
 
 function drawWeights(detail) {
   const weights = (detail && detail.weights) || [];
   const top = [...weights].sort((a, b) => b[1] - a[1]);
   $("n-weights").textContent = top.length ? `${detail.name} follows “${top[0][0]}” most` : "";
   if (!top.length) return $("weights").replaceChildren(element("p", { class: "none" }, "Nothing yet"));
-  const rows = top.slice(0, 12).map(([name, weight]) => [name, bar(weight), percent(weight)]);
+  const rows = top.slice(0, 12).map(([name, weight]) => [EXPERTS[name] ? element("span", {}, name, element("small", {}, ` ${EXPERTS[name]}`)) : name, bar(weight), percent(weight)]);
   $("weights").replaceChildren(table("How much each kernel or expert counts", ["expert", "share", "weight"], rows, "words"));
 }
 

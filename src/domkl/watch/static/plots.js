@@ -56,13 +56,13 @@ class Plot {
   }
 
   /* data: [x, ...series]; isTime: x is in seconds. */
-  set(data, { unit = "", isTime = false, xName = "round" } = {}) {
+  set(data, { unit = "", isTime = false, xName = "round", none = "Nothing yet" } = {}) {
     const key = JSON.stringify([unit, isTime, this.used(data)]);
     Object.assign(this, { data, unit, isTime, xName });
     this.place.classList.toggle("none", !data[0].length);
     if (!data[0].length) {
       this.drop();
-      this.place.textContent = "Nothing yet";
+      this.place.textContent = none;
     } else if (this.plot && this.key === key) {
       this.plot.setData(this.picked());
     } else {
