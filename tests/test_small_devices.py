@@ -1,4 +1,4 @@
-"""The C core of device/, on this machine and on a Cortex-M3 under QEMU: the numbers of NumPy in float32."""
+"""The C cores of device/, on this machine and on a Cortex-M3 under QEMU: the numbers of NumPy in float32."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ import domkl
 
 FOLDER = pathlib.Path(__file__).parent.parent / "device"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="not a checkout")
-FILES = ["main.c", "domkl_paper.c", "frames.c"]
 FLAGS = ["-std=c99", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-ffp-contract=off"]
 ARM = ["-mcpu=cortex-m3", "-mthumb", "-nostartfiles", "-specs=nano.specs", "-specs=nosys.specs", "-Tmps2.ld"]
 QEMU = [
@@ -43,8 +42,8 @@ BOARDS = [
 ]
 
 
-def loaded(name):
-    spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
+def loaded(name, folder="."):
+    spec = importlib.util.spec_from_file_location(name, FOLDER / folder / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
@@ -62,14 +61,14 @@ MODEL = domkl.Paper(kernels=domkl.KernelSpec(D=D), rates=domkl.Rates(0.5, 0.5, 5
 class Device:
     """The program on a board, with pipes as its serial line."""
 
-    def __init__(self, board, folder, settings, degree):
-        (folder / "settings.h").write_text(loaded("settings").header(settings, INPUTS, degree))
-        sizes = ["-DDOMKL_KERNELS=17", f"-DDOMKL_FEATURES={D}", f"-DDOMKL_INPUTS={INPUTS}"]
+    def __init__(self, board, folder, header, sources, options=()):
+        (folder / "settings.h").write_text(header)
         compiler = ["cc"] if board == "host" else ["arm-none-eabi-gcc", *ARM]
-        sources = [*FILES, f"board_{board}.c", "-lm", "-I", str(folder), "-o", str(folder / "device")]
-        subprocess.run([*compiler, *FLAGS, *sizes, *sources], cwd=FOLDER, check=True)
-        start = [str(folder / "device")] if board == "host" else [*QEMU, str(folder / "device")]
-        self.rounds = 30 if board == "host" else 6  # QEMU takes its time
+        files = [*sources, "frames.c", f"board_{board}.c", "-lm", "-iquote", str(folder)]
+        program = str(folder / "device")
+        subprocess.run([*compiler, *FLAGS, *options, *files, "-o", program], cwd=FOLDER, check=True)
+        start = [program] if board == "host" else [*QEMU, program]
+        self.is_quick = board == "host"  # QEMU takes its time
         self.process = subprocess.Popen(start, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
     def read(self, n):
@@ -90,14 +89,16 @@ class Device:
 
 @pytest.fixture
 def device(request, tmp_path):
-    made = Device(request.param, tmp_path, MODEL, 1)
+    sizes = ["-DDOMKL_KERNELS=17", f"-DDOMKL_FEATURES={D}", f"-DDOMKL_INPUTS={INPUTS}"]
+    header = loaded("settings").header(MODEL, INPUTS, 1)
+    made = Device(request.param, tmp_path, header, ["main.c", "domkl_paper.c"], sizes)
     yield made
     made.close()
 
 
 @pytest.mark.parametrize("device", BOARDS, indirect=True)
 def test_a_device_and_a_learner_are_a_network_of_two(device, line):
-    rng, T = np.random.default_rng(0), device.rounds
+    rng, T = np.random.default_rng(0), 30 if device.is_quick else 6
     X = rng.uniform(size=(2, T, INPUTS)).astype(np.float32)
     y = (np.sin(3 * X[..., 0]) + X[..., 1]).astype(np.float32)
     expected = domkl.simulate(X, y, "path", model=MODEL, engine="numpy", dtype=np.float32)
@@ -144,3 +145,106 @@ def test_a_device_survives_what_no_gateway_sends(device, line):
     y_hat, _ = port.sample(1, x, 1.0, learner)
     assert 0 < y_hat < 1
     assert reasons == [1, 100, 100, 100, 100, 1, 1, 100, 100, 100]
+
+
+# Auto
+
+
+AUTO, NAMES, AUTO_INPUTS = domkl.Auto(size=96), ["a", "b", "c"], 4
+#: Of the width of the targets. float32 rounds to 6e-8; sums over some hundred samples differ by this.
+CLOSE = 1e-4
+
+
+@pytest.fixture
+def start(tmp_path):
+    """Starts a device with `Auto`, called a, that has these neighbours."""
+    made = []
+
+    def start(board, *neighbours):
+        names = [NAMES.index(name) for name in neighbours]
+        header = loaded("settings", "auto").header(AUTO, AUTO_INPUTS, 0, names, 8)
+        sources = sorted(str(path) for path in (FOLDER / "auto").glob("*.c"))
+        stack = [] if board == "host" else ["-Wl,--defsym=STACK_SIZE=6K"]
+        made.append(Device(board, tmp_path, header, sources, stack))
+        return made[-1], loaded("line").AutoLine(made[-1], NAMES, "a", neighbours)
+
+    yield start
+    for device in made:
+        device.close()
+
+
+def samples(J, T):
+    """Inputs of unlike scales, of which some are missing, and targets; each device sees another part."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(J, T, AUTO_INPUTS)) * [1, 100, 3, 4] + np.arange(J)[:, None, None] * [
+        0.1,
+        5,
+        0,
+        0.3,
+    ]
+    y = np.sin(5 * X[..., 0]) + X[..., 1] / 50 + X[..., 2] * X[..., 3] / 10 + rng.normal(size=(J, T)) / 10
+    X[rng.uniform(size=X.shape) < 0.02] = np.nan
+    return X.astype(np.float32).astype(float), y.astype(np.float32).astype(float)
+
+
+def auto_learner(name, *neighbours):
+    return domkl.Learner(AUTO, neighbours, name=name, inputs=AUTO_INPUTS, engine="numpy", dtype=np.float32)
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_device_alone_learns_as_numpy_does(board, start):
+    device, port = start(board)
+    alone, T = auto_learner("a"), 600 if device.is_quick else 60
+    X, y = (values[0] for values in samples(1, T))
+    y[30], y[200:201], y[300:] = 1e4, -1e6, -y[300:]  # labels that are wrong, and another world
+    expected, found = np.empty((2, T))
+    for t in range(T):
+        expected[t] = alone.predict(X[t])
+        alone.observe(X[t], y[t])
+        found[t], update = port.sample(t, X[t], y[t], alone)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE * 7)
+    assert np.ptp(found) > 2
+
+
+def together(port, learners, X, y, lost=()):
+    """Rounds of a device and two learners; what all predicted, and the last messages."""
+    y_hat, near = (
+        np.empty(y.shape),
+        {"a": port.neighbours, **{n: one.neighbours for n, one in learners.items()}},
+    )
+    for t in range(y.shape[1]):
+        sent, any_learner = {}, learners["b"]
+        for j, (name, one) in enumerate(learners.items(), 1):
+            y_hat[j, t] = one.predict(X[j, t])
+            sent[name] = one.observe(X[j, t], y[j, t])
+        y_hat[0, t], sent["a"] = port.sample(t, X[0, t], y[0, t], any_learner)
+        arrives = [(to, by) for to in near for by in near[to] if (t, to, by) not in lost]
+        for to, by in arrives:
+            if to == "a":
+                port.update(t, by, sent[by], any_learner)
+            else:
+                learners[to].receive(by, sent[by])
+        for name in near:
+            if len(near[name]) > sum(to == name for to, _ in arrives):
+                (port.close(t) if name == "a" else learners[name].close())
+    return y_hat, sent
+
+
+def duals(port, learners, T):
+    """Those of the device and of each learner. (3, K)"""
+    return np.array([port.duals(T), *(one.state.lam[0, 0] for one in learners.values())])
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_a_device_with_auto_and_two_learners_are_a_network(board, start):
+    device, port = start(board, "b", "c")
+    T = 200 if device.is_quick else 40
+    X, y = samples(3, T)
+    learners = {"b": auto_learner("b", "a"), "c": auto_learner("c", "a")}
+    y_hat, sent = together(port, learners, X, y)
+    expected = domkl.simulate(X, y, [("a", "b"), ("a", "c")], model=AUTO, engine="numpy", dtype=np.float32)
+    np.testing.assert_allclose(y_hat, expected.y_hat, rtol=0, atol=CLOSE * 7)
+    numbers = {float(update.scalars[0]) for update in sent.values()}
+    assert len(numbers) == 1 and numbers != {0.0}  # one scale
+    lam = duals(port, learners, T)
+    assert np.abs(lam.sum(0)).max() < 1e-5 < 0.01 < np.abs(lam).max()
