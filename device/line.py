@@ -4,12 +4,13 @@ line = Line(port)                              # has read(n), write(bytes) and f
 y_hat, update = line.sample(0, x, y, learner)  # the device predicts and learns; an Update for its neighbours
 line.update(0, from_neighbour)                 # one of theirs
 
-That is a device with `Paper`. Learners beside it have no name: with one they would wait for what it says of its
-edges. With `Auto` all have names:
+That is a device with `Paper`; learners beside it have no name: with one they would wait for what it says of
+its edges. With `Auto` all have names:
 
-line = AutoLine(port, names, "a", ["b", "c"])  # the device is a; names of the whole network, in its order
+line = AutoLine(port, "a", ["b", "c"], learner, names)  # the device is a; names of the whole network
+y_hat, update = line.sample(0, x, y)
 line.update(0, "b", from_b)
-line.close(0)                                  # the round, where a message is missing
+line.close(0)  # the round, where a message is missing
 """
 
 from __future__ import annotations
@@ -92,40 +93,52 @@ class Line:
 
 
 class AutoLine(Line):
-    """That of a device with `Auto`: names on the line are places in `names`, those of the whole network."""
+    """That of a device with `Auto`, whose messages are as from a learner with the settings of `like`.
+
+    On the line a name is a place in `names`, those of the whole network.
+    """
 
     def __init__(
-        self, port: Any, names: Sequence[Hashable], name: Hashable, neighbours: Sequence[Hashable]
+        self,
+        port: Any,
+        name: Hashable,
+        neighbours: Sequence[Hashable],
+        like: domkl.Learner,
+        names: Sequence[Hashable],
     ) -> None:
         super().__init__(port)
-        self.names, self.name, self.neighbours = list(names), name, list(neighbours)
+        self.name, self.neighbours, self.names = name, list(neighbours), list(names)
+        self.fingerprint, size, columns = like.fingerprint, like.shapes.theta[1], like.shapes.columns
+        head = [("number", "<f8"), ("name", "<u4"), ("degree", "<u4"), ("theta", "<f4", size)]
+        bounds = [("low", "<f8", columns), ("high", "<f8", columns)]
+        self.head = np.dtype(head)
+        self.held = np.dtype(("<i8", len(Held._fields)))
+        self.summary = np.dtype(
+            [("name", "<u4"), ("samples", "<u4"), *bounds, ("shape", "<u2", (QUANTILES, columns))],
+            align=True,  # as C has it
+        )
 
-    def sample(self, round: int, x: Any, y: float, like: domkl.Learner) -> tuple[float, domkl.Update]:
-        """Let the device predict and learn; its message, as from a learner with the settings of `like`."""
+    def sample(self, round: int, x: Any, y: float) -> tuple[float, domkl.Update]:  # type: ignore[override]
+        """Let the device predict and learn; its message for its neighbours."""
         self.send(Frame(SAMPLE, round, np.append(x, y)))
         y_hat = self._expect(PREDICTION, round).values[0]
-        form = _form(like, len(self.neighbours))
-        head, news = _split(self._expect(UPDATE, round).values.tobytes(), form, _summaries(like))
-        edges = {
-            name: Held(*map(int, held)) for name, held in zip(self.neighbours, head["held"], strict=True)
-        }
-        known = {
-            self.names[one["name"]]: Summary(int(one["samples"]), one["low"], one["high"], one["shape"])
-            for one in news
-        }
+        data, n = self._expect(UPDATE, round).values.tobytes(), len(self.neighbours)
+        head = np.frombuffer(data, self.head, 1)[0]
+        held = np.frombuffer(data, self.held, n, self.head.itemsize)
+        news = np.frombuffer(data[self.head.itemsize + n * self.held.itemsize :], self.summary)
+        edges = {name: Held(*map(int, one)) for name, one in zip(self.neighbours, held, strict=True)}
+        told = {self.names[name]: Summary(int(samples), *rest) for name, samples, *rest in news}
         theta, number = head["theta"][None], head["number"][None]
-        return float(y_hat), domkl.Update(round, theta, number, like.fingerprint, edges, len(edges), known)
+        return float(y_hat), domkl.Update(round, theta, number, self.fingerprint, edges, n, told)
 
-    def update(self, round: int, name: Hashable, update: domkl.Update, like: domkl.Learner) -> None:
+    def update(self, round: int, name: Hashable, update: domkl.Update) -> None:  # type: ignore[override]
         """Give the device the message of a neighbour."""
-        head, news = np.zeros(1, _form(like, 1)), np.zeros(len(update.news), _summaries(like))
-        head["number"], head["name"] = update.scalars, self.names.index(name)
-        head["degree"], head["theta"] = update.degree, update.theta
-        head["held"] = update.edges[self.name]
-        for to, (whose, one) in zip(news, update.news.items(), strict=True):
-            to["name"], to["samples"] = self.names.index(whose), one.samples
-            to["low"], to["high"], to["shape"] = one.low, one.high, one.shape
-        self.send(Frame(UPDATE, round, np.frombuffer(head.tobytes() + news.tobytes(), "<f4")))
+        place = self.names.index
+        head = np.array((update.scalars[0], place(name), update.degree, update.theta[0]), self.head)
+        held = np.array(update.edges[self.name], "<i8")
+        news = np.array([(place(whose), *one) for whose, one in update.news.items()], self.summary)
+        data = head.tobytes() + held.tobytes() + news.tobytes()
+        self.send(Frame(UPDATE, round, np.frombuffer(data, "<f4")))
 
     def close(self, round: int) -> None:
         """End the round without the messages that are missing."""
@@ -135,22 +148,3 @@ class AutoLine(Line):
         """lam of the device, the duals of all its edges."""
         self.send(Frame(DUALS, round, np.zeros(0)))
         return self._expect(DUALS, round).values
-
-
-def _form(like: domkl.Learner, edges: int) -> np.dtype:
-    """Of an update, without the summaries in it."""
-    size = like.shapes.theta[1]
-    head = [("number", "<f8"), ("name", "<u4"), ("degree", "<u4"), ("theta", "<f4", size)]
-    return np.dtype([*head, ("held", "<i8", (edges, len(Held._fields)))])
-
-
-def _summaries(like: domkl.Learner) -> np.dtype:
-    """Of a summary, as C lays it out."""
-    columns = like.shapes.columns
-    bounds = [("low", "<f8", columns), ("high", "<f8", columns)]
-    whole = [("name", "<u4"), ("samples", "<u4"), *bounds, ("shape", "<u2", (QUANTILES, columns))]
-    return np.dtype(whole, align=True)
-
-
-def _split(data: bytes, form: np.dtype, of: np.dtype) -> tuple[np.void, np.ndarray]:
-    return np.frombuffer(data, form, 1)[0], np.frombuffer(data[form.itemsize :], of)

@@ -3,6 +3,9 @@
 #include <math.h>
 #include <string.h>
 
+/* The largest number that is taken. */
+#define MOST_SAMPLE 1e15f
+
 static int is_scaled(const domkl_auto *device) { return device->scale.number > 0; }
 
 /* Before errors are known the common function is likeliest, as it rests on everybody's samples. */
@@ -55,7 +58,7 @@ domkl_result domkl_auto_predict(domkl_auto *device, const float x[INPUTS], doubl
     consensus *c = &device->consensus;
     if (device->is_open) return DOMKL_NOT_NOW;
     for (int i = 0; i < INPUTS; ++i)
-        if (isinf(x[i])) return DOMKL_NOT_FINITE;
+        if (fabsf(x[i]) > MOST_SAMPLE) return DOMKL_NOT_FINITE;
     memcpy(device->x, x, sizeof device->x);
     *y_hat = START;
     if (!is_scaled(device)) return DOMKL_OK;
@@ -80,7 +83,7 @@ static void judge(domkl_auto *device, double y, double missed[EXPERTS]) {
 domkl_result domkl_auto_learn(domkl_auto *device, float label) {
     double y = label, missed[EXPERTS];
     if (device->is_open) return DOMKL_NOT_NOW;
-    if (!isfinite(label)) return DOMKL_NOT_FINITE;
+    if (!(fabsf(label) <= MOST_SAMPLE)) return DOMKL_NOT_FINITE;
     if (is_scaled(device))
         y = guard_bound(&device->guard, y, scale_unscaled(&device->scale, device->y_hat));
     memory_add(&device->memory, device->x, y);

@@ -50,7 +50,7 @@ typedef struct {
 /* What a call found wrong; nothing has changed then. */
 typedef enum {
     DOMKL_OK = 0,
-    DOMKL_NOT_FINITE = 1, /* a number that is not finite, or that no learner sends */
+    DOMKL_NOT_FINITE = 1, /* a number that is not finite, or larger than any that is taken */
     DOMKL_TOO_MANY = 2,   /* a second message of a neighbour in a round */
     DOMKL_NOT_NOW = 100   /* it does not belong here, or not now */
 } domkl_result;
