@@ -1,4 +1,5 @@
-/* Arm's MPS2 board with a Cortex-M3 (AN385), which QEMU has: vectors, memory and the first serial port. */
+/* Arm's MPS2 board with a Cortex-M3 (AN385), or a Cortex-M4 with its floating point unit (AN386), which QEMU has:
+ * vectors, memory and the first serial port. */
 #include <stdint.h>
 #include <string.h>
 
@@ -20,6 +21,9 @@ int main(void);
 extern uint32_t data_start, data_end, data_load, bss_start, bss_end, stack_top;
 
 void reset(void) {
+#ifdef __ARM_FP
+    *(volatile uint32_t *)0xE000ED88 |= 0xF << 20; /* CPACR: the unit is on */
+#endif
     memcpy(&data_start, &data_load, (size_t)((char *)&data_end - (char *)&data_start));
     memset(&bss_start, 0, (size_t)((char *)&bss_end - (char *)&bss_start));
     UART[DIVIDER] = 16, UART[CONTROL] = 3;

@@ -30,10 +30,11 @@ void frame_begin(int type, uint32_t round, int count) {
     put((uint8_t)type), put_whole(round), put_whole((uint32_t)count);
 }
 
-void frame_floats(const float *values, int count) {
-    for (int k = 0; k < count; ++k) {
+void frame_words(const void *words, int count) {
+    const uint8_t *at = words;
+    for (int k = 0; k < count; ++k, at += 4) {
         uint32_t bits;
-        memcpy(&bits, values + k, sizeof bits);
+        memcpy(&bits, at, sizeof bits);
         put_whole(bits);
     }
 }
@@ -43,7 +44,7 @@ void frame_end(void) {
     for (int k = 0; k < 4; ++k) board_write((uint8_t)(sum >> 8 * k));
 }
 
-int frame_read(uint32_t *round, float *values, int most, int *count, unsigned *damaged) {
+int frame_read(uint32_t *round, void *words, int most, int *count, unsigned *damaged) {
     for (int last = 0, byte; (byte = board_read()) >= 0; last = byte) {
         if (last != 'd' || byte != 'p') continue;
         uint32_t n, sum, expected;
@@ -58,7 +59,7 @@ int frame_read(uint32_t *round, float *values, int most, int *count, unsigned *d
         for (uint32_t k = 0; k < n; ++k) {
             uint32_t bits;
             if (!get_whole(&bits)) return -1;
-            memcpy(values + k, &bits, sizeof bits);
+            memcpy((uint8_t *)words + 4 * k, &bits, sizeof bits);
         }
         sum = ~crc;
         if (!get_whole(&expected)) return -1;

@@ -4,21 +4,30 @@ line = Line(port)                              # has read(n), write(bytes) and f
 y_hat, update = line.sample(0, x, y, learner)  # the device predicts and learns; an Update for its neighbours
 line.update(0, from_neighbour)                 # one of theirs
 
-Learners beside it have no name: with one they would wait for what it says of its edges.
+That is a device with `Paper`; learners beside it have no name: with one they would wait for what it says of
+its edges. With `Auto` all have names:
+
+line = AutoLine(port, "a", ["b", "c"], learner, names)  # the device is a; names of the whole network
+y_hat, update = line.sample(0, x, y)
+line.update(0, "b", from_b)
+line.close(0)  # the round, where a message is missing
 """
 
 from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Hashable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 import domkl
+from domkl.exchange.edges import Held
+from domkl.learning.auto.scale import QUANTILES, Summary
 
 HEAD = struct.Struct("<BII")
-SAMPLE, PREDICTION, UPDATE, REFUSED = 1, 2, 3, 4
+SAMPLE, PREDICTION, UPDATE, REFUSED, CLOSE, DUALS = 1, 2, 3, 4, 5, 6
 
 
 class Frame(NamedTuple):
@@ -81,3 +90,61 @@ class Line:
                 raise EOFError("the line has ended")
             found += more
         return found
+
+
+class AutoLine(Line):
+    """That of a device with `Auto`, whose messages are as from a learner with the settings of `like`.
+
+    On the line a name is a place in `names`, those of the whole network.
+    """
+
+    def __init__(
+        self,
+        port: Any,
+        name: Hashable,
+        neighbours: Sequence[Hashable],
+        like: domkl.Learner,
+        names: Sequence[Hashable],
+    ) -> None:
+        super().__init__(port)
+        self.name, self.neighbours, self.names = name, list(neighbours), list(names)
+        self.fingerprint, size, columns = like.fingerprint, like.shapes.theta[1], like.shapes.columns
+        head = [("number", "<f8"), ("name", "<u4"), ("degree", "<u4"), ("theta", "<f4", size)]
+        bounds = [("low", "<f8", columns), ("high", "<f8", columns)]
+        self.head = np.dtype(head)
+        self.held = np.dtype(("<i8", len(Held._fields)))
+        self.summary = np.dtype(
+            [("name", "<u4"), ("samples", "<u4"), *bounds, ("shape", "<u2", (QUANTILES, columns))],
+            align=True,  # as C has it
+        )
+
+    def sample(self, round: int, x: Any, y: float) -> tuple[float, domkl.Update]:  # type: ignore[override]
+        """Let the device predict and learn; its message for its neighbours."""
+        self.send(Frame(SAMPLE, round, np.append(x, y)))
+        y_hat = self._expect(PREDICTION, round).values[0]
+        data, n = self._expect(UPDATE, round).values.tobytes(), len(self.neighbours)
+        head = np.frombuffer(data, self.head, 1)[0]
+        held = np.frombuffer(data, self.held, n, self.head.itemsize)
+        news = np.frombuffer(data[self.head.itemsize + n * self.held.itemsize :], self.summary)
+        edges = {name: Held(*map(int, one)) for name, one in zip(self.neighbours, held, strict=True)}
+        told = {self.names[name]: Summary(int(samples), *rest) for name, samples, *rest in news}
+        theta, number = head["theta"][None], head["number"][None]
+        return float(y_hat), domkl.Update(round, theta, number, self.fingerprint, edges, n, told)
+
+    def update(self, round: int, name: Hashable, update: domkl.Update) -> None:  # type: ignore[override]
+        """Give the device the message of a neighbour."""
+        place = self.names.index
+        head = np.array((update.scalars[0], place(name), update.degree, update.theta[0]), self.head)
+        held = np.array(update.edges[self.name], "<i8")
+        news = np.array([(place(whose), *one) for whose, one in update.news.items()], self.summary)
+        data = head.tobytes() + held.tobytes() + news.tobytes()
+        self.send(Frame(UPDATE, round, np.frombuffer(data, "<f4")))
+
+    def close(self, round: int) -> None:
+        """End the round without the messages that are missing."""
+        self.send(Frame(CLOSE, round, np.zeros(0)))
+
+    def duals(self, round: int) -> np.ndarray:
+        """lam of the device, the duals of all its edges."""
+        self.send(Frame(DUALS, round, np.zeros(0)))
+        return self._expect(DUALS, round).values

@@ -11,7 +11,7 @@ static float values[MOST];
 static void refuse(uint32_t round, int why) {
     const float reason = (float)why;
     frame_begin(FRAME_REFUSED, round, 1);
-    frame_floats(&reason, 1);
+    frame_words(&reason, 1);
     frame_end();
 }
 
@@ -20,13 +20,13 @@ static int take_sample(uint32_t round) {
     const int result = domkl_predict(&device, values, &y_hat);
     if (result != DOMKL_OK) return result;
     frame_begin(FRAME_PREDICTION, round, 1);
-    frame_floats(&y_hat, 1);
+    frame_words(&y_hat, 1);
     frame_end();
     const int learnt = domkl_learn(&device, values[DOMKL_INPUTS]);
     if (learnt != DOMKL_OK) return learnt;
     frame_begin(FRAME_UPDATE, round, MOST);
-    frame_floats(domkl_theta(&device), SIZE);
-    frame_floats(domkl_losses(&device), DOMKL_KERNELS);
+    frame_words(domkl_theta(&device), SIZE);
+    frame_words(domkl_losses(&device), DOMKL_KERNELS);
     frame_end();
     return DOMKL_OK;
 }
