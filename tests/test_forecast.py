@@ -299,9 +299,9 @@ def test_what_matters_to_a_forecast_is_what_swapping_really_does(tmp_path, capsy
     assert found["lead"] == "6h"
     assert set(told) == {"past values of demand", "calendar", "store", "promotion"}
     model = domkl.DOMKL.load(f"{out}/model.domkl")
-    forecast, usual, last = model.rows.as_function(0, 1)
+    forecast, rows, last = model.rows.as_function(0, 1)
     rng = np.random.default_rng(7)
-    here, other = (usual(rng.uniform(size=(4000, len(last)))) for _ in range(2))
+    here, other = (rows[rng.integers(len(rows), size=4000)] for _ in range(2))
     now = dict(zip(*model.about.groups(model.d), strict=True))["time"]
     for name, place in (("past values of demand", [len(last) - 2]), ("calendar", [*now, len(last) - 1])):
         swapped = here.copy()
