@@ -47,6 +47,9 @@ typedef struct {
     const float *theta;
 } message;
 
+/* The largest number that is taken of a sample. */
+#define DOMKL_LARGEST 1e15f
+
 /* What a call found wrong; nothing has changed then. */
 typedef enum {
     DOMKL_OK = 0,
