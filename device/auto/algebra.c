@@ -51,9 +51,11 @@ void packed_lift(float *Q, float by) {
     for (int i = 0; i < K; Q += ++i) Q[i] += by;
 }
 
-static float *entry(float *Q, int i, int j) { return Q + (i < j ? j * (j + 1) / 2 + i : i * (i + 1) / 2 + j); }
+static float *entry(float *Q, int i, int j) {
+    return i < j ? entry(Q, j, i) : Q + i * (i + 1) / 2 + j;
+}
 
-/* A sweep of each row p in turn: with b that row and d = b_p it makes Q - b b'/d, and b/d and -1/d in row p. */
+/* A sweep of each row p in turn: with b that row and d = b_p, Q - b b'/d, and b/d and -1/d in row p. */
 void packed_invert(float *Q) {
     float b[K];
     for (int p = 0; p < K; ++p) {

@@ -137,7 +137,8 @@ static void convert_errors(domkl_auto *device, double factor) {
     const double far = SCALE_FITS * SCALE_FITS;
     mixer_rescale(&device->mixer, factor), echo_rescale(&device->echo, factor);
     recent_rescale(&device->recent, factor);
-    if (factor < far || factor > 1 / far) forget_errors(device); /* of a scale so unlike this they say nothing */
+    /* Those of a scale so unlike this one say nothing. */
+    if (factor < far || factor > 1 / far) forget_errors(device);
 }
 
 /* Trust judges by the last samples once more, with the errors of alone had it not learnt them. */

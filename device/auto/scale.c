@@ -1,6 +1,7 @@
 #include "scale.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "algebra.h"
@@ -41,8 +42,8 @@ static int is_higher(const scale *s, const summary *one, const summary *old) {
     const int any = !s->own.samples;
     const int good = any || summary_suits(one, &s->own), before = any || summary_suits(old, &s->own);
     if (good != before) return good;
-    const size_t size = sizeof one->low + sizeof one->high + sizeof one->shape;
-    return memcmp(one->low, old->low, size) > 0;
+    const size_t at = offsetof(summary, low), size = offsetof(summary, shape) + sizeof one->shape - at;
+    return memcmp((const char *)one + at, (const char *)old + at, size) > 0;
 }
 
 void scale_hear(scale *s, const summary *one) {
