@@ -1,5 +1,5 @@
-/* Arm's MPS2 board with a Cortex-M3 (AN385), or a Cortex-M4 with its floating point unit (AN386), which QEMU has:
- * vectors, memory and the first serial port. */
+/* Arm's MPS2 board with a Cortex-M3 (AN385), or a Cortex-M4 with its floating point unit (AN386), which QEMU
+ * has: vectors, memory and the first serial port. */
 #include <stdint.h>
 #include <string.h>
 

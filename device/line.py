@@ -42,7 +42,9 @@ class Frame(NamedTuple):
         return b"dp" + content + struct.pack("<I", zlib.crc32(content))
 
 
-class Line:
+class Frames:
+    """Frames over a port; what is damaged is passed over and counted."""
+
     def __init__(self, port: Any) -> None:
         self.port, self.damaged = port, 0
 
@@ -51,7 +53,7 @@ class Line:
         self.port.flush()
 
     def receive(self, most: int = 1 << 20) -> Frame:
-        """The next whole frame; what is damaged is passed over and counted."""
+        """The next whole frame."""
         while True:
             last = b""
             while (byte := self._read(1)) != b"p" or last != b"d":
@@ -62,19 +64,6 @@ class Line:
             if count <= most and struct.unpack("<I", self._read(4))[0] == zlib.crc32(head + content):
                 return Frame(kind, round, np.frombuffer(content, "<f4"))
             self.damaged += 1
-
-    def sample(self, round: int, x: Any, y: float, like: domkl.Learner) -> tuple[float, domkl.Update]:
-        """Let the device predict and learn; its message, as from a learner with the settings of `like`."""
-        self.send(Frame(SAMPLE, round, np.append(x, y)))
-        y_hat = self._expect(PREDICTION, round).values[0]
-        values = self._expect(UPDATE, round).values
-        (P, K), losses = like.shapes.theta, like.shapes.scalars
-        theta, scalars = values[: P * K].reshape(P, K), values[P * K :].astype(np.float64)
-        return float(y_hat), domkl.Update(round, theta, scalars[:losses], like.fingerprint, {}, 1)
-
-    def update(self, round: int, update: domkl.Update) -> None:
-        """Give the device a neighbour's message."""
-        self.send(Frame(UPDATE, round, np.append(update.theta.ravel(), update.scalars)))
 
     def _expect(self, kind: int, round: int) -> Frame:
         frame = self.receive()
@@ -92,7 +81,24 @@ class Line:
         return found
 
 
-class AutoLine(Line):
+class Line(Frames):
+    """That of a device with `Paper`."""
+
+    def sample(self, round: int, x: Any, y: float, like: domkl.Learner) -> tuple[float, domkl.Update]:
+        """Let the device predict and learn; its message, as from a learner with the settings of `like`."""
+        self.send(Frame(SAMPLE, round, np.append(x, y)))
+        y_hat = self._expect(PREDICTION, round).values[0]
+        values = self._expect(UPDATE, round).values
+        (P, K), losses = like.shapes.theta, like.shapes.scalars
+        theta, scalars = values[: P * K].reshape(P, K), values[P * K :].astype(np.float64)
+        return float(y_hat), domkl.Update(round, theta, scalars[:losses], like.fingerprint, {}, 1)
+
+    def update(self, round: int, update: domkl.Update) -> None:
+        """Give the device a neighbour's message."""
+        self.send(Frame(UPDATE, round, np.append(update.theta.ravel(), update.scalars)))
+
+
+class AutoLine(Frames):
     """That of a device with `Auto`, whose messages are as from a learner with the settings of `like`.
 
     On the line a name is a place in `names`, those of the whole network.
@@ -118,7 +124,7 @@ class AutoLine(Line):
             align=True,  # as C has it
         )
 
-    def sample(self, round: int, x: Any, y: float) -> tuple[float, domkl.Update]:  # type: ignore[override]
+    def sample(self, round: int, x: Any, y: float) -> tuple[float, domkl.Update]:
         """Let the device predict and learn; its message for its neighbours."""
         self.send(Frame(SAMPLE, round, np.append(x, y)))
         y_hat = self._expect(PREDICTION, round).values[0]
@@ -131,7 +137,7 @@ class AutoLine(Line):
         theta, number = head["theta"][None], head["number"][None]
         return float(y_hat), domkl.Update(round, theta, number, self.fingerprint, edges, n, told)
 
-    def update(self, round: int, name: Hashable, update: domkl.Update) -> None:  # type: ignore[override]
+    def update(self, round: int, name: Hashable, update: domkl.Update) -> None:
         """Give the device the message of a neighbour."""
         place = self.names.index
         head = np.array((update.scalars[0], place(name), update.degree, update.theta[0]), self.head)

@@ -151,7 +151,7 @@ def test_a_device_survives_what_no_gateway_sends(device, line):
 
 
 AUTO, NAMES, AUTO_INPUTS = domkl.Auto(size=96), ["a", "b", "c"], 4
-#: Of the width of the targets. float32 rounds to 6e-8; sums over some hundred samples differ by this.
+#: Of the width of the targets, 7. float32 rounds to 6e-8; sums over some hundred samples differ by this.
 CLOSE = 1e-4
 
 
@@ -189,15 +189,15 @@ def samples(J, T):
 @pytest.mark.parametrize("board", BOARDS)
 def test_a_device_alone_learns_as_numpy_does(board, start):
     device, port = start(board)
-    alone, T = auto_learner("a"), 540 if device.is_quick else 40
+    alone, T = auto_learner("a"), 540 if device.is_quick else 26
     X, y = (values[0] for values in samples(1, T))
-    y[30], y[200:201], y[300:] = 1e4, -1e6, -y[300:]  # labels that are wrong, and another world
+    y[2], y[20], y[200:201], y[300:] = 1e4, 1e4, -1e6, -y[300:]  # wrong labels, and another world
     found, expected = np.empty((2, T))
     for t in range(T):
         expected[t] = alone.predict(X[t])
         alone.observe(X[t], y[t])
         found[t], _ = port.sample(t, X[t], y[t])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=CLOSE * 7)
+    np.testing.assert_allclose(found, expected, rtol=CLOSE, atol=CLOSE * 7)
     assert np.ptp(found) > 2
 
 
@@ -233,7 +233,7 @@ class Star:
 @pytest.mark.parametrize("board", BOARDS)
 def test_a_device_with_auto_and_two_learners_are_a_network(board, start):
     device, port = start(board, "b", "c")
-    star, T = Star(port), 150 if device.is_quick else 27
+    star, T = Star(port), 150 if device.is_quick else 16
     X, y = samples(3, T)
     rounds = [star.round(t, X[:, t], y[:, t]) for t in range(T)]
     expected = domkl.simulate(X, y, [("a", "b"), ("a", "c")], model=AUTO, engine="numpy", dtype=np.float32)

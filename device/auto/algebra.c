@@ -1,7 +1,5 @@
 #include "algebra.h"
 
-#include <math.h>
-
 float dot(const float *a, const float *b) {
     float total = 0;
     for (int k = 0; k < K; ++k) total += a[k] * b[k];
@@ -53,44 +51,20 @@ void packed_lift(float *Q, float by) {
     for (int i = 0; i < K; Q += ++i) Q[i] += by;
 }
 
-/* Q = L L', L over Q; sums in double, as NumPy inverts. */
-static void factor(float *Q) {
-    float *row = Q;
-    for (int i = 0; i < K; row += ++i) {
-        const float *other = Q;
-        for (int j = 0; j <= i; other += ++j) {
-            double left = row[j];
-            for (int k = 0; k < j; ++k) left -= (double)row[k] * other[k];
-            row[j] = (float)(i == j ? sqrt(left) : left / other[j]);
-        }
-    }
+static float *entry(float *Q, int i, int j) {
+    return i < j ? entry(Q, j, i) : Q + i * (i + 1) / 2 + j;
 }
 
-/* X = L^-1, X over L. */
-static void invert_factor(float *L) {
-    float *row = L;
-    for (int i = 0; i < K; row += ++i) {
-        for (int j = 0; j < i; ++j) {
-            const float *X = L + j * (j + 1) / 2; /* its row j, then those below */
-            double total = 0;
-            for (int k = j; k < i; X += ++k) total += (double)row[k] * X[j];
-            row[j] = (float)(-total / row[i]);
-        }
-        row[i] = 1 / row[i];
-    }
-}
-
+/* A sweep of each row p in turn: with b that row and d = b_p, Q - b b'/d, and b/d and -1/d in row p. */
 void packed_invert(float *Q) {
-    factor(Q);
-    invert_factor(Q);
-    float *row = Q;
-    for (int i = 0; i < K; row += ++i) /* Q^-1 = X' X, over X */
-        for (int j = 0; j <= i; ++j) {
-            const float *X = row;
-            double total = 0;
-            for (int k = i; k < K; X += ++k) total += (double)X[i] * X[j];
-            row[j] = (float)total;
-        }
+    float b[K];
+    for (int p = 0; p < K; ++p) {
+        for (int k = 0; k < K; ++k) b[k] = *entry(Q, p, k);
+        const float by = 1 / b[p];
+        packed_add(Q, -by, b);
+        for (int k = 0; k < K; ++k) *entry(Q, p, k) = k == p ? -by : by * b[k];
+    }
+    for (int k = 0; k < PACKED; ++k) Q[k] = -Q[k];
 }
 
 void invert(double *A, int n) {

@@ -21,7 +21,7 @@ typedef struct {
     float z[K], u[K], next_theta[K], next_own[K];
 } consensus;
 
-/* What came over an edge: `by` and `moves_by` are its weights in sums and in moves of the dual, 0 if it rests. */
+/* What came over an edge, with its weights in sums, and in moves of its dual: 0 if that rests. */
 typedef struct {
     const float *theta;
     float by, moves_by;

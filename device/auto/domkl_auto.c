@@ -3,9 +3,6 @@
 #include <math.h>
 #include <string.h>
 
-/* The largest number that is taken. */
-#define MOST_SAMPLE 1e15f
-
 static int is_scaled(const domkl_auto *device) { return device->scale.number > 0; }
 
 /* Before errors are known the common function is likeliest, as it rests on everybody's samples. */
@@ -58,7 +55,7 @@ domkl_result domkl_auto_predict(domkl_auto *device, const float x[INPUTS], doubl
     consensus *c = &device->consensus;
     if (device->is_open) return DOMKL_NOT_NOW;
     for (int i = 0; i < INPUTS; ++i)
-        if (fabsf(x[i]) > MOST_SAMPLE) return DOMKL_NOT_FINITE;
+        if (fabsf(x[i]) > DOMKL_LARGEST) return DOMKL_NOT_FINITE;
     memcpy(device->x, x, sizeof device->x);
     *y_hat = START;
     if (!is_scaled(device)) return DOMKL_OK;
@@ -83,7 +80,7 @@ static void judge(domkl_auto *device, double y, double missed[EXPERTS]) {
 domkl_result domkl_auto_learn(domkl_auto *device, float label) {
     double y = label, missed[EXPERTS];
     if (device->is_open) return DOMKL_NOT_NOW;
-    if (!(fabsf(label) <= MOST_SAMPLE)) return DOMKL_NOT_FINITE;
+    if (!(fabsf(label) <= DOMKL_LARGEST)) return DOMKL_NOT_FINITE;
     if (is_scaled(device))
         y = guard_bound(&device->guard, y, scale_unscaled(&device->scale, device->y_hat));
     memory_add(&device->memory, device->x, y);
@@ -102,15 +99,21 @@ domkl_result domkl_auto_learn(domkl_auto *device, float label) {
 
 /* Samples that are learnt again */
 
+/* The k-th of the last n samples, as the scale of now measures it: features, terms and label. */
+static double recall(const domkl_auto *device, int n, int k, float z[K], double terms[TERMS]) {
+    const int at = memory_place(&device->memory, n, k);
+    measure(device, device->memory.x[at], z, terms);
+    return scale_scaled(&device->scale, device->memory.y[at]);
+}
+
 /* Lets recent know the last n samples only. */
-static void teach_recent(domkl_auto *device, int n) {
+static void restart_recent(domkl_auto *device, int n) {
     float z[K];
     double terms[TERMS];
     recent_forget(&device->recent);
     for (int k = 0; k < n; ++k) {
-        const int at = memory_place(&device->memory, n, k);
-        measure(device, device->memory.x[at], z, terms);
-        recent_take(&device->recent, terms, scale_scaled(&device->scale, device->memory.y[at]));
+        const double y = recall(device, n, k, z, terms);
+        recent_take(&device->recent, terms, y);
     }
     recent_solve(&device->recent);
 }
@@ -120,7 +123,7 @@ static int restart(domkl_auto *device) {
     const double repeats = echo_repeats(&device->echo);
     const int is_outside = guard_gives_up(&device->guard), n = recent_alarms(&device->recent, repeats);
     if (n) {
-        teach_recent(device, memory_most(&device->memory, n));
+        restart_recent(device, memory_most(&device->memory, n));
         device->memory.fresh = n;
         mixer_favour(&device->mixer, RECENT);
     }
@@ -134,19 +137,17 @@ static void convert_errors(domkl_auto *device, double factor) {
     const double far = SCALE_FITS * SCALE_FITS;
     mixer_rescale(&device->mixer, factor), echo_rescale(&device->echo, factor);
     recent_rescale(&device->recent, factor);
-    if (factor < far || factor > 1 / far) forget_errors(device); /* of a scale so unlike this they say nothing */
+    /* Those of a scale so unlike this one say nothing. */
+    if (factor < far || factor > 1 / far) forget_errors(device);
 }
 
 /* Trust judges by the last samples once more, with the errors of alone had it not learnt them. */
 static void renew_trust(domkl_auto *device, int n, double h) {
-    const int last = n < TRUST_WINDOW ? n : TRUST_WINDOW;
     float z[K];
     double terms[TERMS];
     trust_reset(&device->trust);
-    for (int k = n - last; k < n; ++k) {
-        const int at = memory_place(&device->memory, n, k);
-        const double y = scale_scaled(&device->scale, device->memory.y[at]);
-        measure(device, device->memory.x[at], z, terms);
+    for (int k = n > TRUST_WINDOW ? n - TRUST_WINDOW : 0; k < n; ++k) {
+        const double y = recall(device, n, k, z, terms);
         const double missed = consensus_left_out(&device->consensus, z, y, h);
         trust_note(&device->trust, z, y, missed * missed);
     }
@@ -159,15 +160,13 @@ static void rebuild(domkl_auto *device, int n) {
     const double h = 2 * echo_weight(&device->echo);
     float z[K];
     double terms[TERMS];
-    consensus_forget(&device->consensus);
+    consensus_forget(&device->consensus), recent_forget(&device->recent);
     for (int k = 0; k < n; ++k) {
-        const int at = memory_place(m, n, k);
-        measure(device, m->x[at], z, terms);
-        consensus_take(&device->consensus, z, scale_scaled(&device->scale, m->y[at]), h);
+        const double y = recall(device, n, k, z, terms);
+        consensus_take(&device->consensus, z, y, h), recent_take(&device->recent, terms, y);
     }
-    consensus_rebuild(&device->consensus);
+    consensus_rebuild(&device->consensus), recent_solve(&device->recent);
     renew_trust(device, n, h);
-    teach_recent(device, n);
     m->useful = n;
     for (int i = 0; i < NEIGHBOURS; ++i) edge_restart(device->edges + i);
 }

@@ -2,14 +2,16 @@
  *
  *     domkl_auto_begin(&device);
  *     domkl_auto_predict(&device, x, &y_hat);
- *     domkl_auto_learn(&device, y);          then send device.consensus.theta, device.scale.number, NEIGHBOURS,
- *                                            the state of edges (edge.at), and news of the scale
+ *     domkl_auto_learn(&device, y);
+ *     then send device.consensus.theta, device.scale.number, NEIGHBOURS, the state of each edge (edge.at),
+ *     and what is news in device.scale
  *     domkl_auto_receive(&device, i, ..);    once for each neighbour
+ *     domkl_auto_hear(&device, ..);          each summary that came with it
  *     domkl_auto_close(&device);             ends the round
  *
  * The same steps as domkl/learning/auto/model.py and, for messages, domkl/learner/learner.py, with the same
- * types: float where it has the precision of the model, double where it has float64. Samples are kept as float.
- * Sizes and constants are those of settings.h, which settings.py takes from Python.
+ * types: float where that has the precision of the model, double where it has float64. Samples are kept as
+ * float. Sizes and constants are those of settings.h, which settings.py takes from Python.
  */
 #pragma once
 
@@ -46,6 +48,9 @@ typedef struct {
     held said;
     const float *theta;
 } message;
+
+/* The largest number that is taken of a sample. */
+#define DOMKL_LARGEST 1e15f
 
 /* What a call found wrong; nothing has changed then. */
 typedef enum {

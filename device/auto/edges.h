@@ -11,7 +11,7 @@
 
 /* State of one end of an edge, as the other end receives it. */
 typedef struct {
-    int64_t mine;          /* the sender's number for its end; a new one resets the edge, with a dual of zero */
+    int64_t mine;          /* the sender's number for its end; a new one drops the dual */
     int64_t theirs;        /* the receiver's number, as the sender knows it */
     int64_t seen;          /* the receiver's last round that the sender has taken */
     int64_t moved, before; /* the last rounds in which the sender's dual moved, and that are in force */

@@ -38,7 +38,7 @@ static int take_sample(void) {
     float sample[INPUTS + 1], answer;
     double y_hat;
     memcpy(sample, words, sizeof sample);
-    if (!isfinite(sample[INPUTS])) return DOMKL_NOT_FINITE;
+    if (!(fabsf(sample[INPUTS]) <= DOMKL_LARGEST)) return DOMKL_NOT_FINITE;
     const int result = domkl_auto_predict(&device, sample, &y_hat);
     if (result != DOMKL_OK) return result;
     answer = (float)y_hat;

@@ -74,7 +74,8 @@ void recent_watch(recent *r, double total, const double parts[3]) {
     r->excess = fmax(r->excess + (r->level_age > RECENT_WINDOW ? odd : 0), 0);
     r->since = r->excess > 0 ? r->since + 1 : 0;
     r->error_level += (total - r->error_level) / least(r->level_age, RECENT_LEVEL);
-    for (int k = 0; k < 3; ++k) r->errors[k] += (parts[k] - r->errors[k]) / least(r->errors_age, RECENT_WINDOW);
+    const int over = least(r->errors_age, RECENT_WINDOW);
+    for (int k = 0; k < 3; ++k) r->errors[k] += (parts[k] - r->errors[k]) / over;
     r->usual += (fmin(parts[0], parts[1]) - r->usual) / least(r->age + 1, RECENT_LEVEL);
 }
 

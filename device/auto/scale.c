@@ -1,6 +1,7 @@
 #include "scale.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "algebra.h"
@@ -41,8 +42,8 @@ static int is_higher(const scale *s, const summary *one, const summary *old) {
     const int any = !s->own.samples;
     const int good = any || summary_suits(one, &s->own), before = any || summary_suits(old, &s->own);
     if (good != before) return good;
-    const size_t size = sizeof one->low + sizeof one->high + sizeof one->shape;
-    return memcmp(one->low, old->low, size) > 0;
+    const size_t at = offsetof(summary, low), size = offsetof(summary, shape) + sizeof one->shape - at;
+    return memcmp((const char *)one + at, (const char *)old + at, size) > 0;
 }
 
 void scale_hear(scale *s, const summary *one) {
@@ -115,24 +116,22 @@ static double pool(const group *of, table to) {
     return number + 1;
 }
 
-/* All that is known, or where a neighbour and this device have one sample each, these two alone. */
-static group known_to(const scale *s, int count, const summary *own) {
+/* All that is known; while a neighbour and this device have one sample each, only what is of neighbours. */
+static group known_to(const scale *s, int count) {
     static const uint32_t near[] = NEIGHBOUR_NAMES;
-    const int is_known = s->known[NAME].samples > 0;
-    uint32_t fewest = 0;
+    uint8_t is_near[DEVICES] = {0};
+    uint32_t fewest = SCALE_LAST;
+    int any = 0;
     group found = {0};
+    is_near[NAME] = 1;
     for (int i = 0; i < NEIGHBOURS; ++i) {
         const uint32_t samples = s->known[near[i]].samples;
-        if (samples && (!fewest || samples < fewest)) fewest = samples;
+        is_near[near[i]] = 1;
+        if (samples) any = 1, fewest = samples < fewest ? samples : fewest;
     }
-    if (count == 1 && fewest <= 1) {
-        found.of[found.n++] = is_known ? s->known + NAME : own;
-        for (int i = 0; i < NEIGHBOURS; ++i)
-            if (s->known[near[i]].samples) found.of[found.n++] = s->known + near[i];
-        return found;
-    }
+    const int only_near = count == 1 && (!any || fewest == 1);
     for (int k = 0; k < DEVICES; ++k)
-        if (s->known[k].samples) found.of[found.n++] = s->known + k;
+        if (s->known[k].samples && (is_near[k] || !only_near)) found.of[found.n++] = s->known + k;
     return found;
 }
 
@@ -148,7 +147,7 @@ static int suits_table(table joint, const summary *own) {
 static double joint(const scale *s, const memory *m, table to) {
     summary own;
     summary_of(m, memory_most(m, m->useful), &own);
-    const group known = known_to(s, m->useful, &own);
+    const group known = known_to(s, m->useful);
     const double number = pool(&known, to);
     if (suits_table(to, &own)) return number;
     group good = {0};

@@ -48,6 +48,8 @@ def initializer(values: Any) -> str:
 
 def header(model: domkl.Auto, inputs: int, name: int, neighbours: Sequence[int], devices: int) -> str:
     """C source. Devices are called 0, 1 .. on the line, `devices` of them in the whole network."""
+    if (model.loss, model.forgetting, model.outliers, model.bounds) != ("squared", "auto", "bound", None):
+        raise ValueError(f"model is {model}; expected size, seed and start alone; leave the rest out")
     features = Features(inputs, model.size, model.seed, np.float32)
     recent = Recent(1, inputs, 1, model.size)
     sizes = {

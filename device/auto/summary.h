@@ -25,7 +25,7 @@ int summary_fits(const summary *one);                 /* whether a device can ha
 double summary_at(const summary *one, int row, int column);
 void summary_middle(const summary *one, middle to);
 
-/* Whether own values suit others': their middle half meets the others' range, and neither half fills less than
- * `fits` of the other, or they are constant; so in the target and in half of the inputs. */
+/* Whether own values suit others': their middle half meets the others' range, and neither half fills less
+ * than `fits` of the other, or they are constant; so in the target and in half of the inputs. */
 int middle_suits(middle joint, middle mine);
 int summary_suits(const summary *one, const summary *own);

@@ -31,7 +31,8 @@ static double mean_square(const double *values, int n, double middle) {
 static int ranked(int n, const double means[], const uint8_t able[], int rank) {
     for (int i = 0; i < n; ++i) {
         int better = 0;
-        for (int o = 0; o < n; ++o) better += able[o] && (means[o] < means[i] || (means[o] == means[i] && o < i));
+        for (int o = 0; o < n; ++o)
+            better += able[o] && (means[o] < means[i] || (means[o] == means[i] && o < i));
         if (able[i] && better == rank) return i;
     }
     return 0;
