@@ -105,7 +105,7 @@ class Stream(AsyncIterator[Reading]):
     skip : number of readings of the source to skip.
     first : the number of the source's first reading.
     tail : the file, or table, that the batches come from, if it is one.
-    refused : takes the rows that cannot be used; public, and may be replaced.
+    refused : takes the rows that cannot be used; see `refuse_to`.
     """
 
     def __init__(
@@ -125,6 +125,10 @@ class Stream(AsyncIterator[Reading]):
         self._parsed: Iterator[Reading] = iter(())
         self._left, self._arrived = 0, 0.0  # of the rows that came last: how many wait, and when they came
         self._readings = self._run()
+
+    def refuse_to(self, refused: RefusedRows) -> None:
+        """Give rows that cannot be used to another from now on."""
+        self.refused = refused
 
     def __anext__(self) -> Awaitable[Reading]:
         return self._readings.__anext__()
