@@ -266,14 +266,15 @@ def open_stream(
         if encoder is None:
             remedy = "expected the columns to predict from; name them"
             raise InputError(f"[columns] features is not given; {remedy}")
-        table = Snapshots(section, encoder, None if origin is None else Place.of(origin), most)
-        return Stream(sources.stored(table), TableRows(encoder, learner), scaling, skip, 0, table, refused)
-    tail = Tail(Path(section.path or ""), section.follow, None if origin is None else Origin.of(origin))
-    how = scaling, skip, 0, tail, refused
-    if section.kind == "jsonl":
-        return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner, by_time), *how)
-    rows = CsvRows(encoder, columns, columns.target, inputs, learner, by_time)
-    return Stream(sources.at_most(most, sources.csv(tail, rows)), rows, *how)
+        rows = Snapshots(section, encoder, None if origin is None else Place.of(origin), most)
+        return Stream(sources.stored(rows), TableRows(encoder, learner), scaling, skip, 0, rows, refused)
+    table = None
+    if section.kind == "csv":
+        table = CsvRows(encoder, columns, columns.target, inputs, learner, by_time)
+    known = None if origin is None else Origin.of(origin)
+    tail = Tail(Path(section.path or ""), section.follow, known, table)
+    lines = sources.stored(tail) if most is None else sources.stored(tail, most)
+    return Stream(lines, table or JsonRows(encoder, learner, by_time), scaling, skip, 0, tail, refused)
 
 
 def encoding_of(columns: Columns, missing: bool) -> tuple[Columns, Encoder | None]:
