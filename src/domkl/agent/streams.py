@@ -74,6 +74,28 @@ class Scaling(NamedTuple):
         """A target in the unit that is learnt."""
         return (y - self.target_low) / self.target_span
 
+    def checked(self, row: Row) -> Row:
+        """The row itself if it can be predicted or learnt."""
+        if row.x is None and (row.y is None or (row.id is None and row.time is None)):
+            reason = "the row has neither x nor a label with the id of an earlier x"
+            remedy = f"put the inputs under x, such as {EXAMPLE}, or name them in [columns] features"
+            raise RowRefused("no x", reason, remedy)
+        if row.x is not None:
+            self._check_x(row.x)
+        if row.y is not None and not math.isfinite(self.y(row.y)):
+            raise RowRefused("not finite", f"y is {row.y}, expected a finite number", "leave such rows out")
+        return row
+
+    def _check_x(self, x: Sequence[float]) -> None:
+        if len(x) != len(self.low):
+            reason = f"x has {len(x)} values, expected {len(self.low)}"
+            raise RowRefused("wrong length", reason, "fix the row, or inputs in the configuration")
+        if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
+            for i, value in enumerate(x):
+                if not (math.isfinite(value) or (self.missing and math.isnan(value))):
+                    remedy = "leave such rows out; only kind = auto with [columns] missing = auto takes them"
+                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number", remedy)
+
     def original(self, y: float) -> float:
         """A prediction in the target's own unit."""
         return y * self.target_span + self.target_low
@@ -191,34 +213,12 @@ class Stream(AsyncIterator[Reading]):
     def _row(self, index: int, line: int, item: Any) -> Row | None:
         try:
             row = self._parse(item)
-            return row if row is PASSED else self._checked(row)
+            return row if row is PASSED else self.scaling.checked(row)
         except (RowRefused, CellError) as fault:
             self.refused.note(fault_of(fault), index, line, item)
         except Exception as error:  # whatever a row brings must not end the stream
             self.refused.note(RowRefused("not a row", repr(error)), index, line, item)
         return None
-
-    def _checked(self, row: Row) -> Row:
-        """The row itself if it can be predicted or learnt."""
-        if row.x is None and (row.y is None or (row.id is None and row.time is None)):
-            reason = "the row has neither x nor a label with the id of an earlier x"
-            remedy = f"put the inputs under x, such as {EXAMPLE}, or name them in [columns] features"
-            raise RowRefused("no x", reason, remedy)
-        if row.x is not None:
-            self._check_x(row.x)
-        if row.y is not None and not math.isfinite(self.scaling.y(row.y)):
-            raise RowRefused("not finite", f"y is {row.y}, expected a finite number", "leave such rows out")
-        return row
-
-    def _check_x(self, x: Sequence[float]) -> None:
-        if len(x) != len(self.scaling.low):
-            reason = f"x has {len(x)} values, expected {len(self.scaling.low)}"
-            raise RowRefused("wrong length", reason, "fix the row, or inputs in the configuration")
-        if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
-            for i, value in enumerate(x):
-                if not (math.isfinite(value) or (self.scaling.missing and math.isnan(value))):
-                    remedy = "leave such rows out; only kind = auto with [columns] missing = auto takes them"
-                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number", remedy)
 
 
 def open_stream(
