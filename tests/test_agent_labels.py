@@ -177,3 +177,31 @@ def test_settings_that_do_not_go_together_are_refused(stream, what, tmp_path):
     path.write_text(f'[columns]\ntarget = "y"\nfeatures = ["a"]\n[stream]\n{stream}\n')
     with pytest.raises(InputError, match=what):
         load(path, {})
+
+
+def test_labels_of_joined_topics_come_on_a_topic_of_their_own():
+    """The last values of two topics are a reading; its label comes by the time of what completed it."""
+    topics = ("domkl/net/s/heat", "domkl/net/s/load")
+    section = StreamSection(topics=topics, trigger=topics[1], label_topic="domkl/net/s/life", labels="time")
+    columns = Columns(target="life", features=("heat", "load"), time=("at",), kinds={"at": "time:s"})
+    given = config("a", model=AUTO, columns=columns, stream=section, inputs=2)
+    outs = []
+
+    async def main():
+        agent = Agent(given, out=outs.append)
+        task = asyncio.create_task(agent.run())
+        await until(lambda: agent.status.ready)
+        for t in range(5):
+            agent.messages.receive(topics[0], b'{"at": %d, "heat": %d}' % (t, t))
+            agent.messages.receive(topics[1], b'{"at": %d, "load": %d}' % (t, t))
+        for t in (3, 0, 3):
+            agent.messages.receive("domkl/net/s/life", b'{"at": %d, "life": %d}' % (t, t))
+        await until(lambda: agent.rows.read == 8)
+        agent.stop()
+        await asyncio.wait_for(task, 10)
+        return agent
+
+    agent = asyncio.run(main())
+    assert [record["index"] for record in outs] == [0, 1, 2, 3, 4]
+    assert (agent.progress.samples, len(agent.store.labels)) == (2, 3)
+    assert dict(agent.rows) == {"label without input": 1}

@@ -89,20 +89,21 @@ class Progress:
         self._alone: float | None = None  # with own samples only, where the model can tell
         self._unit, self._is_log_odds, self._doubt = unit, is_log_odds, Doubt(FAR)
         self.seconds = 0.0  # from the first round's start to the last one's end
-        #: Called with the seconds of each round, by whoever wants them.
-        self.on_round: Callable[[float], object] | None = None
+        self._on_round: Callable[[float], object] = lambda _: None
         self._began_at = self._started_at = 0.0
-        #: Called with the seconds from each reading's arrival to its prediction, by whoever wants them.
-        self.on_prediction: Callable[[float], object] | None = None
+        self._on_prediction: Callable[[float], object] = lambda _: None
         self._lags: deque[float] = deque(maxlen=ROLLING)
+
+    def tell(self, on_round: Callable[[float], object], on_prediction: Callable[[float], object]) -> None:
+        """Call these with the seconds of each round, and from each reading's arrival to its prediction."""
+        self._on_round, self._on_prediction = on_round, on_prediction
 
     def note_prediction(self, reading: Reading) -> None:
         """It was predicted just now."""
         if reading.arrived is None:
             return
         self._lags.append(max(0.0, time.time() - reading.arrived))
-        if self.on_prediction is not None:
-            self.on_prediction(self._lags[-1])
+        self._on_prediction(self._lags[-1])
 
     @property
     def lag(self) -> float | None:
@@ -157,8 +158,7 @@ class Progress:
         now = time.monotonic()
         self._began_at = self._began_at or self._started_at
         self.seconds = now - self._began_at
-        if self.on_round is not None:
-            self.on_round(now - self._started_at)
+        self._on_round(now - self._started_at)
 
 
 #: How long an agent that is asked to stop waits for its open round, in seconds.
@@ -290,7 +290,7 @@ class Agent:
             self.config, store.readings, origin=store.origin, messages=messages
         )
         if isinstance(self.stream, Stream):
-            self.stream.refused = self.rows
+            self.stream.refuse_to(self.rows)
         try:
             async for reading in self.stream:
                 await self._learn_from(reading)
@@ -684,5 +684,5 @@ class Agent:
         self, feed: Feed, on_round: Callable[[float], object], on_prediction: Callable[[float], object]
     ) -> None:
         """Show predictions and the state on a live page, and tell how long rounds and predictions take."""
-        self.predictions.feed = feed
-        self.progress.on_round, self.progress.on_prediction = on_round, on_prediction
+        self.predictions.show_on(feed)
+        self.progress.tell(on_round, on_prediction)

@@ -348,7 +348,11 @@ class Predictions:
         self._scaling, self._target, self._topics = scaling, target, topics
         self._out, self._coverage, self._errors = out or self.lines.write, section.coverage, errors
         self._alarms = alarms
-        self.feed: Feed | None = None  # of the live page, which gets each prediction and each label
+        self.feed: Feed | None = None
+
+    def show_on(self, feed: Feed) -> None:
+        """Show each prediction and each label on a live page."""
+        self.feed = feed
 
     def write(self, reading: Reading, round: int, y_hat: float) -> None:
         """Write the prediction of a reading."""

@@ -16,7 +16,7 @@ import logging
 import secrets
 import time
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 from ..base.errors import PeerError
@@ -174,6 +174,7 @@ class RoundRefused(PeerError):
     """A neighbour's message has a round that is not believed."""
 
 
+@dataclass(eq=False)
 class Neighbourhood:
     """A learner's neighbours.
 
@@ -181,22 +182,17 @@ class Neighbourhood:
     deadline is dropped, with its edge's dual; once it sends updates again it joins with a new edge.
     """
 
-    def __init__(
-        self,
-        learner: Learner,
-        rounds: RoundSection,
-        names: Iterable[str],
-        graph: int = 0,
-        addresses: dict[str, tuple[str, ...]] | None = None,
-        restored: bool = False,
-    ) -> None:
-        self.learner, self.rounds = learner, rounds
-        self.in_step = rounds.mode == "sync"  # whether rounds wait for neighbours
-        self.restored = restored  # from a checkpoint, perhaps of round 0
+    learner: Learner
+    rounds: RoundSection
+    names: InitVar[Iterable[str]]
+    graph: int = 0  # the version of the graph
+    addresses: dict[str, tuple[str, ...]] = field(default_factory=dict)  # where neighbours listen, as it says
+    restored: bool = False  # from a checkpoint, perhaps of round 0
+
+    def __post_init__(self, names: Iterable[str]) -> None:
+        self.in_step = self.rounds.mode == "sync"  # whether rounds wait for neighbours
         self.peers = {name: Peer(name) for name in names}  # including those that are lost
-        self.graph = graph  # the version of the graph
         self.started = False
-        self.addresses = addresses or {}  # where neighbours listen, as the graph says
         self._wanted: NewGraph | None = None  # a new graph, followed from the next round on
         self.done = False  # our own stream has ended
         self.cut_off = False  # neighbours no longer have updates that our replay needs

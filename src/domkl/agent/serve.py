@@ -11,7 +11,6 @@ import concurrent.futures
 import contextlib
 import json
 import logging
-import math
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
@@ -297,19 +296,13 @@ class Asking:
     def _inputs(self, question: dict[str, Any]) -> Any:
         try:
             row = self._parse(json.dumps({"x": question["x"]}, allow_nan=False).encode())
+            x = np.array([self._scaling.checked(row).x], dtype=np.float64)
         except (RowRefused, CellError) as error:
             fault = fault_of(error)
             raise InputError(f"{fault.reason}; {fault.remedy}") from None
         except ValueError:
             raise InputError("x has a number that is not finite; expected finite ones; fix it") from None
-        assert row.x is not None
-        x, wanted = np.array(row.x, dtype=np.float64), len(self._scaling.low)
-        if len(x) != wanted:
-            raise InputError(f"x has {len(x)} values; expected {wanted}; send as many")
-        for i, value in enumerate(x.tolist()):
-            if not (math.isfinite(value) or (self._scaling.missing and math.isnan(value))):
-                raise InputError(f"x[{i}] is {value}; expected a finite number; leave no input out")
-        return self._scaling.x(x[None])[0]
+        return self._scaling.x(x)[0]
 
 
 #: Seconds between two status lines, and looks in between whether the stream has ended.

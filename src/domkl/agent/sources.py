@@ -18,6 +18,7 @@ import math
 import os
 import queue
 import stat
+import sys
 import threading
 import time
 from collections import Counter
@@ -118,15 +119,17 @@ class Tail:
 
     A followed file that cannot be read is tried again; `reading.fault` explains it meanwhile. Reading goes on
     where it was if the file then still begins with the same bytes. `known` describes the file of an earlier
-    process; `is_known` is whether the file is still that one.
+    process; `is_known` is whether the file is still that one. `table` takes the first line of each file.
     """
 
     pause = 0.1  # seconds between two looks at a file that may have grown
 
-    def __init__(self, path: Path, follow: bool, known: Origin | None = None) -> None:
+    def __init__(
+        self, path: Path, follow: bool, known: Origin | None = None, table: CsvRows | None = None
+    ) -> None:
         if not follow and not path.is_file():
             raise DataError(f"{path}: no such file; expected a file of readings; check the path")
-        self.path, self.follow, self.known = path, follow, known
+        self.path, self.follow, self.known, self._table = path, follow, known, table
         self.is_known = self._is_interrupted = False
         self.opened, self.size, self.head = 0, 0, b""  # how many files; bytes of the last, and its first ones
         self.reading = Attempts("readings cannot be read", str(path))
@@ -144,6 +147,13 @@ class Tail:
             self._fail(error.strerror or str(error))
             return []
         self.reading.succeed()
+        return lines if self._table is None else self._below_header(lines, self._table)
+
+    def _below_header(self, lines: Numbered[bytes] | None, table: CsvRows) -> Numbered[bytes] | None:
+        if lines is None and not table.opened:
+            raise DataError(f"{self.path}: the file is empty; expected a line with column names; write one")
+        if lines and table.opened != self.opened:
+            table.begin(lines.pop(0)[1], self.opened, self.path)
         return lines
 
     def _fail(self, reason: str) -> None:
@@ -293,45 +303,18 @@ class Repeatable(Protocol[T]):
     def close(self) -> None: ...
 
 
-async def stored(tail: Repeatable[T]) -> AsyncGenerator[Numbered[T], None]:
-    """Lines of a file, and of the files that replace it; or rows of a table."""
+async def stored(tail: Repeatable[T], most: int = sys.maxsize) -> AsyncGenerator[Numbered[T], None]:
+    """Lines of a file, and of the files that replace it; or rows of a table; no more than so many."""
     worker = Worker()
     try:
-        while (found := await worker.run(tail.read)) is not None:
+        while most > 0 and (found := await worker.run(tail.read)) is not None:
             if found:
-                yield found
+                yield found[:most]
+                most -= len(found)
             elif tail.follow:
                 await asyncio.sleep(tail.pause)
     finally:
         worker.close(tail.close)
-
-
-async def at_most(
-    most: int | None, batches: AsyncGenerator[Numbered[T], None]
-) -> AsyncGenerator[Numbered[T], None]:
-    """The first rows of a source, all of them by default."""
-    try:
-        async for batch in batches:
-            yield batch[:most]
-            most = None if most is None else most - len(batch)
-            if most is not None and most <= 0:
-                return
-    finally:
-        await batches.aclose()
-
-
-async def csv(tail: Tail, table: CsvRows) -> AsyncGenerator[Numbered[bytes], None]:
-    """The rows below a file's header."""
-    rows = stored(tail)
-    try:
-        async for batch in rows:
-            if tail.opened != table.opened:
-                table.begin(batch.pop(0)[1], tail.opened, tail.path)
-            yield batch
-        if not table.opened:
-            raise DataError(f"{tail.path}: the file is empty; expected a line with column names; write one")
-    finally:
-        await rows.aclose()
 
 
 #: Rows that are handed out at once.

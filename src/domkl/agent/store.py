@@ -18,6 +18,7 @@ import json
 import operator
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import InitVar, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,26 +40,24 @@ from .streams import Reading
 FEW, MANY = 64, 512
 
 
+@dataclass(eq=False)
 class Store:
     """State beside the learner: in memory and, where a directory is given, in checkpoints."""
 
-    def __init__(
-        self,
-        section: CheckpointSection,
-        journal: bool = False,
-        name: str = "",
-        network: str = "",
-        alarm_rate: float | None = None,
-        ahead: Ahead | None = None,
-        by_time: bool = False,
-    ) -> None:
-        self.section, self.name, self.network = section, name, network
+    section: CheckpointSection
+    journal: InitVar[bool] = False
+    name: str = ""
+    network: str = ""
+    alarm_rate: InitVar[float | None] = None
+    ahead: Ahead | None = None  # forecasts that wait for labels, where there is a horizon
+    by_time: InitVar[bool] = False  # labels may name the time of their reading
+
+    def __post_init__(self, journal: bool, alarm_rate: float | None, by_time: bool) -> None:
         self._most = 2 * FEW  # updates to keep before dropping those that nobody needs
         self.history: dict[int, bytes] = {}  # own updates as they were sent, by round
         self.labels = AwaitedLabels(by_time)
         self.alarms = ReadingAlarms(alarm_rate)
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
-        self.ahead = ahead  # forecasts that wait for labels, where there is a horizon
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
@@ -67,7 +66,7 @@ class Store:
         self.saved = self._held = 0  # the round of the last checkpoint, and how many readings it holds
         self.saving = Attempts("state cannot be saved")
         self.noting = Attempts("readings cannot be written to the journal")
-        self._directory = None if section.directory is None else Path(section.directory)
+        self._directory = None if self.section.directory is None else Path(self.section.directory)
         self._lock = None if self._directory is None else Lock(self._directory)
         self._journal = Journal(self._directory) if journal and self._directory is not None else None
         self._again: list[Reading] = []  # in the journal, and not yet learnt again

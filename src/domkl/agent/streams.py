@@ -74,6 +74,28 @@ class Scaling(NamedTuple):
         """A target in the unit that is learnt."""
         return (y - self.target_low) / self.target_span
 
+    def checked(self, row: Row) -> Row:
+        """The row itself if it can be predicted or learnt."""
+        if row.x is None and (row.y is None or (row.id is None and row.time is None)):
+            reason = "the row has neither x nor a label with the id of an earlier x"
+            remedy = f"put the inputs under x, such as {EXAMPLE}, or name them in [columns] features"
+            raise RowRefused("no x", reason, remedy)
+        if row.x is not None:
+            self._check_x(row.x)
+        if row.y is not None and not math.isfinite(self.y(row.y)):
+            raise RowRefused("not finite", f"y is {row.y}, expected a finite number", "leave such rows out")
+        return row
+
+    def _check_x(self, x: Sequence[float]) -> None:
+        if len(x) != len(self.low):
+            reason = f"x has {len(x)} values, expected {len(self.low)}"
+            raise RowRefused("wrong length", reason, "fix the row, or inputs in the configuration")
+        if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
+            for i, value in enumerate(x):
+                if not (math.isfinite(value) or (self.missing and math.isnan(value))):
+                    remedy = "leave such rows out; only kind = auto with [columns] missing = auto takes them"
+                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number", remedy)
+
     def original(self, y: float) -> float:
         """A prediction in the target's own unit."""
         return y * self.target_span + self.target_low
@@ -105,7 +127,7 @@ class Stream(AsyncIterator[Reading]):
     skip : number of readings of the source to skip.
     first : the number of the source's first reading.
     tail : the file, or table, that the batches come from, if it is one.
-    refused : takes the rows that cannot be used; public, and may be replaced.
+    refused : takes the rows that cannot be used; see `refuse_to`.
     """
 
     def __init__(
@@ -125,6 +147,10 @@ class Stream(AsyncIterator[Reading]):
         self._parsed: Iterator[Reading] = iter(())
         self._left, self._arrived = 0, 0.0  # of the rows that came last: how many wait, and when they came
         self._readings = self._run()
+
+    def refuse_to(self, refused: RefusedRows) -> None:
+        """Give rows that cannot be used to another from now on."""
+        self.refused = refused
 
     def __anext__(self) -> Awaitable[Reading]:
         return self._readings.__anext__()
@@ -187,34 +213,12 @@ class Stream(AsyncIterator[Reading]):
     def _row(self, index: int, line: int, item: Any) -> Row | None:
         try:
             row = self._parse(item)
-            return row if row is PASSED else self._checked(row)
+            return row if row is PASSED else self.scaling.checked(row)
         except (RowRefused, CellError) as fault:
             self.refused.note(fault_of(fault), index, line, item)
         except Exception as error:  # whatever a row brings must not end the stream
             self.refused.note(RowRefused("not a row", repr(error)), index, line, item)
         return None
-
-    def _checked(self, row: Row) -> Row:
-        """The row itself if it can be predicted or learnt."""
-        if row.x is None and (row.y is None or (row.id is None and row.time is None)):
-            reason = "the row has neither x nor a label with the id of an earlier x"
-            remedy = f"put the inputs under x, such as {EXAMPLE}, or name them in [columns] features"
-            raise RowRefused("no x", reason, remedy)
-        if row.x is not None:
-            self._check_x(row.x)
-        if row.y is not None and not math.isfinite(self.scaling.y(row.y)):
-            raise RowRefused("not finite", f"y is {row.y}, expected a finite number", "leave such rows out")
-        return row
-
-    def _check_x(self, x: Sequence[float]) -> None:
-        if len(x) != len(self.scaling.low):
-            reason = f"x has {len(x)} values, expected {len(self.scaling.low)}"
-            raise RowRefused("wrong length", reason, "fix the row, or inputs in the configuration")
-        if not math.isfinite(sum(x)):  # a sum of finite values may overflow, too
-            for i, value in enumerate(x):
-                if not (math.isfinite(value) or (self.scaling.missing and math.isnan(value))):
-                    remedy = "leave such rows out; only kind = auto with [columns] missing = auto takes them"
-                    raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number", remedy)
 
 
 def open_stream(
@@ -262,14 +266,15 @@ def open_stream(
         if encoder is None:
             remedy = "expected the columns to predict from; name them"
             raise InputError(f"[columns] features is not given; {remedy}")
-        table = Snapshots(section, encoder, None if origin is None else Place.of(origin), most)
-        return Stream(sources.stored(table), TableRows(encoder, learner), scaling, skip, 0, table, refused)
-    tail = Tail(Path(section.path or ""), section.follow, None if origin is None else Origin.of(origin))
-    how = scaling, skip, 0, tail, refused
-    if section.kind == "jsonl":
-        return Stream(sources.at_most(most, sources.stored(tail)), JsonRows(encoder, learner, by_time), *how)
-    rows = CsvRows(encoder, columns, columns.target, inputs, learner, by_time)
-    return Stream(sources.at_most(most, sources.csv(tail, rows)), rows, *how)
+        rows = Snapshots(section, encoder, None if origin is None else Place.of(origin), most)
+        return Stream(sources.stored(rows), TableRows(encoder, learner), scaling, skip, 0, rows, refused)
+    table = None
+    if section.kind == "csv":
+        table = CsvRows(encoder, columns, columns.target, inputs, learner, by_time)
+    known = None if origin is None else Origin.of(origin)
+    tail = Tail(Path(section.path or ""), section.follow, known, table)
+    lines = sources.stored(tail) if most is None else sources.stored(tail, most)
+    return Stream(lines, table or JsonRows(encoder, learner, by_time), scaling, skip, 0, tail, refused)
 
 
 def encoding_of(columns: Columns, missing: bool) -> tuple[Columns, Encoder | None]:

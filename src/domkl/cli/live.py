@@ -139,7 +139,7 @@ def _run_feed(chosen: Experiment, source: Source) -> RunFeed:
         [[int(i) for i in graph.neighbours[j]] for j in range(J)],
         target=source.target,
         unit=unit,
-        rounds=T,
+        all_rounds=T,
         factor=factor,
         offset=offset,
         delay=source.split.one_delay,

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from types import FrameType
@@ -83,39 +84,24 @@ class Stops:
             raise SystemExit(128 + self.number)
 
 
+@dataclass
 class View:
-    """What people see of a network while it learns: its learners, as their status lines tell.
+    """What people see of a network while it learns: its learners, as their status lines tell."""
 
-    Parameters
-    ----------
-    models : of each learner.
-    unit, scale : that of errors, and what one in a status line is multiplied with.
-    rounds : how many there will be, if that is known.
-    has_one_target : so that errors can be averaged; else each learner has its own.
-    outlives : whether learners that die are started again, and the others go on meanwhile.
-    logs : where the whole story is.
-    """
+    network: Fleet
+    models: Mapping[str, Any]  # of each learner
+    title: str = ""
+    unit: str = ""  # of errors
+    scale: float = 1.0  # what an error in a status line is multiplied with
+    rounds: int | None = None  # how many there will be, if that is known
+    has_one_target: bool = False  # so that errors can be averaged; else each learner has its own
+    outlives: bool = True  # learners that die are started again, and the others go on meanwhile
+    logs: str = "its log is beside its file"  # where the whole story is
 
-    def __init__(
-        self,
-        network: Fleet,
-        models: Mapping[str, Any],
-        title: str = "",
-        *,
-        unit: str = "",
-        scale: float = 1.0,
-        rounds: int | None = None,
-        has_one_target: bool = False,
-        outlives: bool = True,
-        logs: str = "its log is beside its file",
-    ) -> None:
-        self.network, self._weights = network, {name: weight_names(model) for name, model in models.items()}
-        self.outlives, self.logs, self._scale, self._has_one_target = outlives, logs, scale, has_one_target
-        self._title, self._unit = title, unit
-        self._of_rounds = "" if rounds is None else f" of {rounds}"
-        self.status: dict[str, dict[str, Any]] = {name: {} for name in network.names}
-        self._speed = dict.fromkeys(network.names, 0.0)  # bytes a second
+    def __post_init__(self) -> None:
+        self.status: dict[str, dict[str, Any]] = {name: {} for name in self.network.names}
         self.dead: list[str] = []
+        self._speed = dict.fromkeys(self.network.names, 0.0)  # bytes a second
         self._start = time.monotonic()
 
     @classmethod
@@ -153,7 +139,7 @@ class View:
     @property
     def has_failed(self) -> bool:
         """Whether the others cannot go on either; rounds in step need everybody."""
-        lost = self.network.given_up if self._has_one_target else ()
+        lost = self.network.given_up if self.has_one_target else ()
         return bool(lost) or (bool(self.dead) and not self.outlives)
 
     @property
@@ -163,9 +149,10 @@ class View:
         seconds = f"{self.seconds:5.0f} s"
         if not known:
             return f"{seconds}  starting {plural(len(self.status), 'learner')}"
+        of_rounds = "" if self.rounds is None else f" of {self.rounds}"
         up, all_ = (sum(status[key] for status in known) for key in ("up", "neighbours"))
         return (
-            f"{seconds}  round {min(status['round'] for status in known)}{self._of_rounds}, "
+            f"{seconds}  round {min(status['round'] for status in known)}{of_rounds}, "
             f"{self._errors(known)}, {up}/{all_} neighbours up, {show.size(sum(self._speed.values()))}/s"
             f"{''.join(f', {each}' for each in self._starts)}"
         )
@@ -178,8 +165,8 @@ class View:
 
     def _errors(self, known: list[dict[str, Any]]) -> str:
         """Those of all learners together, and had each its own samples only; or each in its own unit."""
-        if self._has_one_target:
-            together, alone = (with_unit(self._mean(known, key), self._unit) for key in ERRORS)
+        if self.has_one_target:
+            together, alone = (with_unit(self._mean(known, key), self.unit) for key in ERRORS)
             return f"RMSE {together} (alone {alone})"
         shown = {name: self._error(status, "rmse") for name, status in self.status.items() if status}
         return "RMSE " + ", ".join(f"{name} {number(error)}" for name, error in shown.items())
@@ -187,7 +174,7 @@ class View:
     def _error(self, status: dict[str, Any], key: str) -> float | None:
         """A learner's error in the unit that is shown; None before its first sample."""
         value = status.get(key)
-        return None if value is None else self._scale * float(value)
+        return None if value is None else self.scale * float(value)
 
     def _mean(self, known: list[dict[str, Any]], key: str) -> float | None:
         """The root of the mean square; None where a learner does not know its own."""
@@ -203,12 +190,12 @@ class View:
     @property
     def table(self) -> Any:
         """The same, and a row for each learner."""
-        of = f"\n{self._unit}" if self._unit else ""
+        of = f"\n{self.unit}" if self.unit else ""
         heads = ("learner", "round", f"RMSE{of}", f"alone{of}", *HEADS)
         errors = [[self._error(self.status[name], key) for name in self.network.names] for key in ERRORS]
         cells = zip(*map(column, errors), strict=True)
         rows = [self._row(name, each) for name, each in zip(self.network.names, cells, strict=True)]
-        title = f"{self._title}{'; ' * bool(self._title)}{self.line.strip()}"
+        title = f"{self.title}{'; ' * bool(self.title)}{self.line.strip()}"
         ends = [text(f"{name} ended: {self.network.tail(name)}") for name in self.dead]
         sheet = Sheet(title, heads, rows, frozenset({0, 6}), spare=(5, 6, 7, 4), legend=LEGEND)
         return need("rich.console", "cli").Group(sheet, *ends)
@@ -218,7 +205,7 @@ class View:
         if name in self.dead or not status:
             return [name, "ended" if name in self.dead else "starting", *[NONE] * 6]
         near = f"{status['up']}/{status['neighbours']}"
-        names, k = self._weights[name], int(status["kernel"])
+        names, k = weight_names(self.models[name]), int(status["kernel"])
         top = f"{names[k] if k < len(names) else f'weight {k + 1}'} {percent(status['weight'])}"
         traffic = show.size(status["bytes_sent"])
         return [name, str(status["round"]), *errors, near, str(status["trusted"]), top, traffic]

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 from ..base import checks
@@ -248,35 +249,25 @@ def about_page(title: str, **more: Any) -> dict[str, Any]:
     return {"title": title, **empty, "alarming": False, **more, "state": "running"}
 
 
+@dataclass(eq=False)
 class Feed:
-    """Records of running learners, for a `Server`; its methods may be called from any thread.
+    """Records of running learners, for a `Server`; its methods may be called from any thread."""
 
-    Parameters
-    ----------
-    title : of the page.
-    target, unit : what is predicted.
-    own : the learner on whose device this is, shown first.
-    inputs : names of the inputs, for questions.
-    publish : "full", "errors" (no readings and predictions) or "counts" (no errors and weights either).
-    alarming : whether readings are judged, so that no alarm is good news.
-    """
+    title: str  # of the page
+    _: KW_ONLY
+    target: str = ""
+    unit: str = ""
+    own: str | None = None  # the learner on whose device this is, shown first
+    inputs: tuple[str, ...] = ()  # their names, for questions
+    publish: str = "full"  # "errors": no readings and predictions; "counts": no errors and weights either
+    rounds: int = 0
+    alarming: bool = False  # readings are judged, so that no alarm is good news
 
-    def __init__(
-        self,
-        title: str,
-        *,
-        target: str = "",
-        unit: str = "",
-        own: str | None = None,
-        inputs: tuple[str, ...] = (),
-        publish: str = "full",
-        rounds: int = 0,
-        alarming: bool = False,
-    ) -> None:
-        checks.one_of("publish", publish, LEVELS)
-        about = {"target": target, "unit": unit, "self": own, "publish": publish, "inputs": list(inputs)}
-        self.about = about_page(title, **about, rounds=rounds, alarming=alarming)
-        self.version, self.publish, self.own = 0, publish, own
+    def __post_init__(self) -> None:
+        checks.one_of("publish", self.publish, LEVELS)
+        given = {key: getattr(self, key) for key in ("target", "unit", "publish", "rounds", "alarming")}
+        self.about = about_page(self.title, **given, self=self.own, inputs=list(self.inputs))
+        self.version = 0
         self._learners: dict[str, Shown] = {}
         self._alarms: deque[dict[str, Any]] = deque(maxlen=ALARMS)
         self._changing = threading.Lock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -78,41 +79,28 @@ COVERAGE, WINDOW = 0.9, 100
 REST = 400.0
 
 
+@dataclass(eq=False)
 class RunFeed:
-    """Rounds of J learners in one process, for a `Server`.
+    """Rounds of J learners in one process, for a `Server`."""
 
-    Parameters
-    ----------
-    title, target, unit : as in `Feed`.
-    names : of the learners.
-    neighbours : of each, as indices.
-    rounds : how many there will be; 0 if unknown.
-    factor, offset : a value times the one plus the other is in `unit`.
-    delay : rounds after which a label is known, which the simple guesses have to wait for, too.
-    weights : names of the experts or kernels.
-    times : of all samples, seconds since 1970 (J, T), where they have any.
-    """
+    title: str
+    names: Sequence[str]  # of the learners
+    neighbours: Sequence[Sequence[int]]  # of each, as indices
+    _: KW_ONLY
+    target: str = ""
+    unit: str = ""  # what a value times `factor` plus `offset` is in
+    all_rounds: int = 0  # how many there will be; 0 if unknown
+    factor: float = 1.0
+    offset: float = 0.0
+    delay: int = 0  # rounds after which a label is known, which the simple guesses have to wait for, too
+    weights: Sequence[str] = ()  # names of the experts or kernels
+    times: Array | None = None  # of all samples, seconds since 1970 (J, T), where they have any
 
-    def __init__(
-        self,
-        title: str,
-        names: Sequence[str],
-        neighbours: Sequence[Sequence[int]],
-        *,
-        target: str = "",
-        unit: str = "",
-        rounds: int = 0,
-        factor: float = 1.0,
-        offset: float = 0.0,
-        delay: int = 0,
-        weights: Sequence[str] = (),
-        times: Array | None = None,
-    ) -> None:
-        J, self.names, self._near, self._expert = len(names), list(names), neighbours, list(weights)
-        self.about = about_page(title, target=target, unit=unit, rounds=rounds)
+    def __post_init__(self) -> None:
+        J = len(self.names)
+        self.about = about_page(self.title, target=self.target, unit=self.unit, rounds=self.all_rounds)
         self.version = self.done = 0
-        self._factor, self._offset, self._delay, self._times = factor, offset, delay, times
-        self._rolling, self._has_alone = Rolling(J, RECENT + WINDOW, delay), False
+        self._rolling, self._has_alone = Rolling(J, RECENT + WINDOW, self.delay), False
         self._weights, self._curve = np.zeros((J, 0)), Curve()
         self._points, self._next = 0, 0.0  # of the curve: how many there were, and when there may be another
         self._changing = threading.Lock()
@@ -137,7 +125,7 @@ class RunFeed:
         squares, points = self._rolling.squares(), self._curve.points
         if squares is None:
             return None
-        roots = np.asarray(self._factor * np.sqrt(squares))
+        roots = np.asarray(self.factor * np.sqrt(squares))
         if not points or points[-1][0] < self.done - 1:
             if self._curve.is_due(self._points):
                 self._curve.add((self.done - 1, roots))
@@ -172,7 +160,7 @@ class RunFeed:
             return {**about, "learners": rows, "detail": self._detail(j)}
 
     def _row(self, j: int, rmse: Any, alone: Any, no_change: Any, mean: Any) -> dict[str, Any]:
-        near = [{"name": self.names[i], "up": True, "trust": None} for i in self._near[j]]
+        near = [{"name": self.names[i], "up": True, "trust": None} for i in self.neighbours[j]]
         row = {"name": self.names[j], "state": "ready", "round": self.done, "samples": self.done}
         row |= {"rmse": rmse, "rmse_alone": alone if self._has_alone else None, "no_change": no_change}
         return row | {"mean": mean, "neighbours": near, "alarms": 0, "age": 0.0}
@@ -183,18 +171,18 @@ class RunFeed:
         roots[1] = roots[1] if self._has_alone else [None] * len(points)
         found: dict[str, Any] = {"name": self.names[j], "errors": [[t for t, _ in points], *roots]}
         row = self._weights[j].tolist() if len(self._weights) > j else []
-        names = self._expert if len(self._expert) >= len(row) else [str(p) for p in range(len(row))]
+        names = self.weights if len(self.weights) >= len(row) else [str(p) for p in range(len(row))]
         found["weights"] = list(map(list, zip(names, row, strict=False)))
         found["effects"] = self._effects.get(j)
         return found | {"samples": self._samples(j, RECENT)}
 
     def _samples(self, j: int, most: int) -> list[list[Any]]:
-        known, past = self._rolling.last(j, most + WINDOW + self._delay)
-        y_hat, y = past * self._factor + self._offset
-        wide = _widths(np.abs(y_hat - y), self._delay)[-most:]
+        known, past = self._rolling.last(j, most + WINDOW + self.delay)
+        y_hat, y = past * self.factor + self.offset
+        wide = _widths(np.abs(y_hat - y), self.delay)[-most:]
         rounds, y_hat, y = known[-most:], y_hat[-most:], y[-most:]
         nothing = [None] * len(rounds)
-        times = nothing if self._times is None else _listed(self._times[j, rounds.start : rounds.stop])
+        times = nothing if self.times is None else _listed(self.times[j, rounds.start : rounds.stop])
         bounds = (_listed(y_hat - wide), _listed(y_hat + wide))
         return [list(rounds), times, y_hat.tolist(), *bounds, y.tolist(), nothing]
 
