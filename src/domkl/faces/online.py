@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..base.types import Array, Float
 from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
+from ..learner import handed
 from ..learning import losses
 from ..learning.explain import Function
 from ..learning.model import Around, given
@@ -132,9 +134,10 @@ class OnlineRows:
         found: tuple[Function, Array] | None = self.rows.as_function(row, target) if self.n else None
         return found
 
-    def handed(self, names: tuple[str, ...] = (), k: int | None = None) -> HandedModel:
-        """One device's model with its scale fixed, without samples; k as of `Settings.handed`."""
-        made: HandedModel = self.settings.handed(self.rows, names, k)
+    def handed(self, names: Sequence[Hashable] = (), k: int | None = None) -> HandedModel:
+        """What one device has learnt, and no sample, for agents; k as of `Settings.handed`."""
+        handed.refuse_untaught(self.n)
+        made: HandedModel = self.settings.handed(self.rows, handed.input_names(names), k)
         return made
 
     def state(self) -> dict[str, Any]:
@@ -241,6 +244,17 @@ class Single:
             self.online.grow(keys)
         elif keys:
             self.online = OnlineRows(self.settings, keys, m=self.m)
+
+    @property
+    def singles(self) -> list[Single]:
+        """The models that it consists of, as `Classes` tells."""
+        return [self]
+
+    def hand_over(self, path: str | os.PathLike[str], names: Sequence[Hashable]) -> None:
+        """Write what it has learnt, and no sample, to a file."""
+        handed.refuse_untaught(self.n)
+        assert self.online is not None
+        handed.write(path, self.online.handed(names))
 
     def grow_targets(self, m: int) -> None:
         """Predict m targets from now on; the new ones, which come last, were 0 so far."""
