@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -306,6 +306,31 @@ class Rounds:
         alone = self.model.alone(prediction)
         self.alone = self.alone + np.where(known, alone - y, 0) ** 2 if len(alone) else alone
         return alone
+
+
+class Sample(NamedTuple):
+    """What one learner has to learn once its label is known."""
+
+    x: Array  # (d,)
+    y: Array  # (m,)
+    kept: list[Array]  # what the model needs of its prediction, one row
+
+
+def learn_ready(model: Model, network: Network, ready: Sequence[deque[Sample]]) -> int:
+    """Learn what each learner has ready: rounds of the network, each from the sample of every learner that
+    has one left. Returns how many rounds."""
+    n = 0
+    while any(ready):
+        rows = [queue.popleft() if queue else None for queue in ready]
+        some = next(row for row in rows if row is not None)
+        blank = some._replace(y=np.full_like(some.y, np.nan))
+        x, y, kept = zip(*(row or blank for row in rows), strict=True)
+        earlier = [np.concatenate(parts) for parts in zip(*kept, strict=True)]
+        prediction = model.predict(np.stack(x))
+        outgoing = model.learn(prediction, np.stack(y), model.restored(earlier) if earlier else None)
+        model.merge(network.exchange_round(model, outgoing))
+        n += 1
+    return n
 
 
 def open_stream(

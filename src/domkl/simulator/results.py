@@ -166,7 +166,7 @@ class Run:
         given; "error" is that of pieces of the run, and needs y; "weights" needs `weights_every`; "regret"
         needs y, `best` and `weights_every`. All but predictions are of all learners, or of the one given.
         """
-        return plots.draw(self, what, y, best, learner, last, axes)
+        return plots.draw(what, plots.Wanted(self, y, best, learner, last), axes)
 
     def save(self, path: str | Path) -> None:
         """Write the run to a file of NumPy's (.npz), which `Run.load` reads, and `numpy.load`.
