@@ -215,7 +215,7 @@ class MultiKernelRegressor(_Face, base.MiniBatchRegressor):
         values = self._columns.read(x)
         groups = self._columns.groups()
         known = np.where(np.isinf(values), np.nan, values)
-        found = models.explain(self._model.online, known, [*map(str, groups)], [*groups.values()])
+        found = models.explain(self._model, known, [*map(str, groups)], [*groups.values()])
         assert isinstance(found, Contributions)
         return dict(zip(groups, found.contribution.tolist(), strict=True))
 

@@ -233,7 +233,7 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
         def added(groups: list[list[int]]) -> Array:
             names = [str(i) for i in range(len(groups))]
-            found = [models.explain(self.model_.online, x, names, groups) for x in X]
+            found = [models.explain(self.model_, x, names, groups) for x in X]
             return np.array([each.contribution for each in found if isinstance(each, Contributions)])
 
         return self._by_column(added)

@@ -140,8 +140,7 @@ class OneMatrix(Classes[Label]):
 
     def _handed(self, names: Sequence[Hashable], k: int) -> HandedModel:
         assert self.model is not None
-        assert self.model.online is not None  # there are samples
-        return self.model.online.handed(names, k)
+        return self.model.handed(names, k)
 
 
 class OneVsRest(Classes[Label]):
@@ -191,9 +190,7 @@ class OneVsRest(Classes[Label]):
         return [model for _, model in self.models]
 
     def _handed(self, names: Sequence[Hashable], k: int) -> HandedModel:
-        online = self.models[0][1].online
-        assert online is not None
-        return online.handed(names)
+        return self.models[0][1].handed(names)
 
 
 def refuse_interval(instead: str) -> NoReturn:

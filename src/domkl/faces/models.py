@@ -2,7 +2,7 @@
 
 settings = for_numbers(None)        # Auto() by default; refuses what one device cannot do
 model = Single(settings)            # without inputs; grow() adds them
-explain(model.online), model.hand_over(path, names)
+explain(model), model.hand_over(path, names)
 """
 
 from __future__ import annotations
@@ -71,5 +71,5 @@ def explain(
 
 def mean_part(models: Sequence[Single], groups: Sequence[Group] = ()) -> Array:
     """How much each input, or group of them, matters, averaged over models and targets; they sum to 1."""
-    found = [explain(model.online, groups=groups, target=k) for model in models for k in range(model.m)]
+    found = [explain(model, groups=groups, target=k) for model in models for k in range(model.m)]
     return np.asarray(np.mean([each.part for each in found if isinstance(each, Effects)], axis=0))
