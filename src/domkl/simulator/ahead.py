@@ -13,12 +13,13 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..exchange.graph import LONE, Graph
+from ..exchange.graph import LONE, Graph, GraphLike, as_graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning.conformal import check_coverage
 from ..learning.forecast import NAIVE, Forecaster, Origin
-from ..learning.horizon import Horizon
+from ..learning.horizon import Horizon, HorizonLike
+from ..learning.horizon import horizon as as_horizon
 from .driver import Sample, connected, learn_ready
 from .results import STOP, Run, RunOptions
 
@@ -240,7 +241,31 @@ def _utc(when: datetime) -> datetime:
     return when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)
 
 
-def drive(
+def simulate(
+    settings: Any,
+    X: Any,
+    y: Any,
+    graph: GraphLike,
+    how: RunOptions,
+    horizon: HorizonLike,
+    *,
+    times: npt.ArrayLike | None,
+    future: Sequence[int],
+    levels: Sequence[float],
+    least: float | None,
+    most: float | None,
+) -> Run:
+    """Let a network forecast streams, as `domkl.simulate` says."""
+    if how.delays is not None:
+        raise InputError("delay is given for each label; expected X and y as arrays, and no horizon")
+    if how.engine == "mpi":
+        raise InputError("engine is 'mpi' and a horizon is given; expected one process; leave out the engine")
+    leads = as_horizon(horizon)
+    streams = readings(X, y, times, leads, future)
+    return _drive(settings, streams, leads, as_graph(graph, len(streams.X)), how, Limits(least, most), levels)
+
+
+def _drive(
     settings: Any,
     readings: Readings,
     horizon: Horizon,
@@ -249,7 +274,6 @@ def drive(
     limits: Limits,
     levels: Sequence[float],
 ) -> Run:
-    """Let a network forecast streams."""
     (J, _, d), T = readings.X.shape, readings.rounds
     rows = AheadRows(
         settings,

@@ -110,6 +110,8 @@ def _stepper(
     """What goes through the stream."""
     d, T, m = sizes
     if how.delays is not None:
+        if not T:
+            raise InputError("delay is given for each label; expected X and y as arrays, and no horizon")
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
