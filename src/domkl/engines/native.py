@@ -98,7 +98,7 @@ class NativeInverse(second_order.Inverse):
         self.many, self.shape, self.dtype = many, shape, dtype
 
     def settle(self) -> Array:
-        return self.of_halves(*self.halves()).settle()
+        return second_order.Inverse.of_halves(*self.halves()).settle()
 
     def halves(self) -> tuple[Array, Array]:
         P, K = self.shape
