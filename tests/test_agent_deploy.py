@@ -21,7 +21,7 @@ DEPLOY = pathlib.Path(__file__).parent.parent / "deploy"
 needs_checkout = pytest.mark.skipif(not DEPLOY.is_dir(), reason="not a checkout")
 #: Examples of settings that are nothing without the file, or depend on others.
 EXAMPLES = [
-    *("model path", "model bounds", "model reg", "model delta", "model memory", "model.kernels sigma2"),
+    *("model path", "model bounds", "model reg", "model delta", "model.kernels sigma2"),
     *("model.rates horizon", "model.rates rho", "model.rates eta", "model.rates eta_g"),
     *("stream query", "stream within", "stream horizon", "stream label_topic"),
     *("stream path", "stream topic", "stream low", "stream high", "stream target_low", "stream target_high"),

@@ -127,7 +127,7 @@ def test_an_input_that_came_late_works_in_a_network():
     model, (X, y) = river.MultiKernelRegressor(MODELS["auto"]), samples(180)
     for t, (x, label) in enumerate(zip(X, y, strict=True)):
         model.learn_one(dict(zip("abc" if t >= 140 else "ab", x, strict=False)), label)
-    late = model._model.online.handed(tuple(model._columns.names))
+    late = model._model.handed(tuple(model._columns.names))
     graph, group = ring(late, 3)
     X, y = streams(3, 30)
     for t in range(30):

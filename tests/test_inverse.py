@@ -64,7 +64,7 @@ def test_the_inverse_stays_symmetric_and_true_over_many_rounds(dtype, limit):
     ("act", "message"),
     [
         (lambda it: it.put(2, np.zeros((2, 2))), "that fit K"),
-        (lambda it: it.resume(np.zeros(6), np.zeros(2 * 2 + 1)), "must fit"),
+        (lambda it: it.resume_one(0, np.zeros(6), np.zeros(2)), "that fit K"),
         (lambda it: type(it)(0, 3, isa="baseline"), "above 0"),
     ],
 )

@@ -36,20 +36,6 @@ def test_features_converge_to_the_exact_kernel_as_D_grows(family, sigma2):
     assert 5 < few / many < 13  # 1/sqrt(D) says 8
 
 
-def test_orthogonal_features_converge_too_and_vary_less():
-    plain = worst_error(kernels.gaussian, naive.gaussian_kernel, 60, 1.0)
-    orthogonal = worst_error(kernels.gaussian, naive.gaussian_kernel, 60, 1.0, orthogonal=True)
-    assert orthogonal < 0.8 * plain
-    assert worst_error(kernels.gaussian, naive.gaussian_kernel, 3200, 1.0, orthogonal=True) < 0.02
-
-
-def test_orthogonal_blocks_are_orthogonal_also_when_D_is_no_multiple_of_d():
-    V = kernels.gaussian(4, D=6, sigma2=1.0, orthogonal=True)[0]
-    products = V[:4] @ V[:4].T
-    np.testing.assert_allclose(products - np.diag(np.diag(products)), 0, atol=1e-12)
-    assert V.shape == (6, 4)
-
-
 def test_the_default_is_the_papers_dictionary():
     assert kernels.gaussian(2).shape == (17, 50, 2)
     np.testing.assert_allclose(kernels.PAPER_SIGMA2, [10 ** ((p - 9) / 2) for p in range(1, 18)])

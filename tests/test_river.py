@@ -281,8 +281,8 @@ def test_rates_are_those_of_the_settings_and_have_a_default_each():
     classifier.learn_one({"a": 1.0}, "x")
     classifier.learn_one({"a": 2.0}, "y")
     regressor.predict_one({"a": 1.0})
-    assert regressor._model.online.rows.rates == Rates(rho=1, eta=4, eta_g=1)
-    assert classifier._model.models[0][1].online.rows.rates == Rates(rho=1, eta=1, eta_g=1)
+    assert regressor._model.rows.rates == Rates(rho=1, eta=4, eta_g=1)
+    assert classifier._model.models[0][1].rows.rates == Rates(rho=1, eta=1, eta_g=1)
     X, y = stream(100)
     given = [Rates(2, 16, 4), RateSpec(kappa=4, rho=2, eta_g=4, horizon=16)]
     found = [errors(MultiKernelRegressor(Paper(rates=rates)), X, y) for rates in given]

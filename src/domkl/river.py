@@ -20,7 +20,7 @@ from .base.types import Array
 from .datasets import cells
 from .faces import models
 from .faces.ahead import Forecasts
-from .faces.classes import Classes, classifier, hand_over, refuse_interval
+from .faces.classes import Classes, classifier, refuse_interval
 from .faces.online import Single
 from .faces.raw import RawCells
 from .learning.alarms import Alarms
@@ -123,10 +123,25 @@ def _rows(X: pd.DataFrame) -> list[dict[Hashable, Any]]:
     return [dict(zip(names, row, strict=True)) for row in X.to_numpy()]
 
 
-class _Tables:
-    """Tables, row by row."""
+class _Face:
+    """What one model of numbers, or of classes, can do; tables go row by row."""
 
     _dtype: Any = None  # of predictions
+    _model: Any  # a `Single`, or `Classes`
+    _columns: _Columns
+
+    def explain_many(self) -> dict[Hashable, float]:
+        """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
+        groups = self._columns.groups()
+        parts = models.mean_part(self._model.singles, [*groups.values()])
+        return dict(zip(groups, parts.tolist(), strict=True))
+
+    def hand_over(self, path: str | os.PathLike[str]) -> None:
+        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin.
+
+        Classes are two then, 0 (or -1) and 1.
+        """
+        self._model.hand_over(path, self._columns.names)
 
     def predict_many(self: Any, X: pd.DataFrame) -> pd.Series:
         """`predict_one` of every row."""
@@ -139,7 +154,7 @@ class _Tables:
             self.learn_one(x, label)
 
 
-class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
+class MultiKernelRegressor(_Face, base.MiniBatchRegressor):
     """Online regression with many kernels at once, weighed by how well they predict.
 
     Parameters
@@ -195,23 +210,14 @@ class MultiKernelRegressor(_Tables, base.MiniBatchRegressor):
         if w != 1 or not self._model.learn_named(x, y):
             self._model.learn(self._columns.read(x), y, w)
 
-    def explain_many(self) -> dict[Hashable, float]:
-        """How much each feature matters overall; the parts sum to 1. See `domkl.explain`."""
-        groups = self._columns.groups()
-        return dict(zip(groups, models.mean_part([self._model], [*groups.values()]).tolist(), strict=True))
-
     def explain_one(self, x: dict[Any, Any]) -> dict[Hashable, float]:
         """What each feature adds to the prediction of x, compared with other samples."""
         values = self._columns.read(x)
         groups = self._columns.groups()
         known = np.where(np.isinf(values), np.nan, values)
-        found = models.explain(self._model.online, known, [*map(str, groups)], [*groups.values()])
+        found = models.explain(self._model, known, [*map(str, groups)], [*groups.values()])
         assert isinstance(found, Contributions)
         return dict(zip(groups, found.contribution.tolist(), strict=True))
-
-    def hand_over(self, path: str | os.PathLike[str]) -> None:
-        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
-        models.hand_over(path, self._model.online, self._columns.names)
 
 
 class MultiKernelMultiRegressor(base.MultiTargetRegressor):
@@ -336,7 +342,7 @@ class MultiKernelForecaster(Forecaster):
         return [kind(*each) for each in zip(low.tolist(), high.tolist(), strict=True)]
 
 
-class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
+class MultiKernelClassifier(_Face, base.MiniBatchClassifier):
     """Online classification with many kernels at once; classes may appear at any time.
 
     With `Auto` all classes share a matrix, so that many cost little more than one; with `Paper` more than two
@@ -378,16 +384,6 @@ class MultiKernelClassifier(_Tables, base.MiniBatchClassifier):
     def learn_one(self, x: dict[Any, Any], y: Any, w: float = 1.0) -> None:
         """Learn a sample, which counts as often as `w` says."""
         self._model.learn(self._columns.read(x), y, w)
-
-    def hand_over(self, path: str | os.PathLike[str]) -> None:
-        """Write what it has learnt of two classes, 0 (or -1) and 1, to a file for `domkl agent`s."""
-        hand_over(path, self._model, [*self._model.classes], self._columns.names)
-
-    def explain_many(self) -> dict[Hashable, float]:
-        """How much each feature matters overall, to all classes; the parts sum to 1. See `domkl.explain`."""
-        groups = self._columns.groups()
-        parts = models.mean_part(self._model.singles, [*groups.values()])
-        return dict(zip(groups, parts.tolist(), strict=True))
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """`predict_proba_one` of every row; a column for each class."""

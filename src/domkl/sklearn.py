@@ -19,7 +19,7 @@ from .base.types import Array
 from .datasets import Encoder, cells
 from .faces import models
 from .faces.ahead import Forecasts
-from .faces.classes import classifier, hand_over, refuse_interval
+from .faces.classes import classifier, refuse_interval
 from .faces.online import Single
 from .learning.conformal import Misses
 from .learning.explain import Contributions
@@ -75,9 +75,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
     def hand_over(self, path: str | os.PathLike[str]) -> None:
-        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin."""
+        """Write what it has learnt, and no sample, to a file with which `domkl agent`s can begin.
+
+        Classes are two then, 0 (or -1) and 1.
+        """
         check_is_fitted(self)
-        models.hand_over(path, self.model_.online, self._names())
+        self.model_.hand_over(path, self._names())
 
     def _names(self) -> list[str]:
         if self.encoder_ is not None:
@@ -104,13 +107,41 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def feature_importances_(self) -> Array:
         """How much each column matters overall; they sum to 1. See `domkl.explain`."""
         check_is_fitted(self)
-        return self._by_column(lambda groups: models.mean_part(self._models(), groups))
+        return self._by_column(lambda groups: models.mean_part(self.model_.singles, groups))
 
     def _passes(self) -> int:
         usual = models.check(self.model).passes
         return checks.count("passes", usual if self.passes is None else self.passes)
 
-    def _with_labels(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
+    def fit(self, X: Any, y: Any) -> Any:
+        """Learn a table from the start, row by row; y (N,), or (N, m) of several targets."""
+        passes = self._passes()
+        X, y = self._with_labels(X, y, reset=True)
+        self._reset(y)
+        self._learn(X, y, None, passes)
+        return self
+
+    def _with_labels(self, X: Any, y: Any, *, reset: bool) -> Any:
+        return self._checked(X, y, reset=reset, numeric=True)
+
+    def _reset(self, y: Any) -> None:
+        """Begin again, with a model for such labels."""
+        raise NotImplementedError
+
+    def _learn(self, X: Array, y: Any, sample_weight: Any, passes: int = 1) -> None:
+        """Go through a table; each row counts as often as its weight says, which is not below 0."""
+        weights = check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True).tolist()
+        labels = (y.ravel() if y.size == len(y) else y).tolist()
+        for n in range(passes):
+            for x, label, weight in zip(X, labels, weights, strict=True):
+                if n == 0:
+                    self._note(x, label)
+                self.model_.learn(x, label, weight)
+
+    def _note(self, x: Array, label: Any) -> None:
+        """What there is to know of a label before it is learnt for the first time."""
+
+    def _checked(self, X: Any, y: Any, *, reset: bool, numeric: bool) -> Any:
         several = numeric and models.check(self.model).has_targets
         how = {"y_numeric": numeric, "multi_output": several, **_TABLE}
         X, is_raw = self._numbers(X, reset)
@@ -125,13 +156,6 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             return X, False
         validate_data(self, X, reset=reset, skip_check_array=True)  # the names
         return np.array([self.encoder_.encode(row).x for row in rows or ()]), True
-
-    def _weights(self, X: Array, sample_weight: Any) -> list[float]:
-        """How often each row counts; none may be below 0."""
-        found: list[float] = check_sample_weight(
-            sample_weight, X, dtype=np.float64, ensure_non_negative=True
-        ).tolist()
-        return found
 
     def _table(self, X: Any) -> Array:
         check_is_fitted(self)
@@ -175,23 +199,17 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
     True
     """
 
-    def fit(self, X: Any, y: Any) -> MultiKernelRegressor:
-        """Learn a table from the start, row by row; y (N,), or (N, m) of several targets."""
-        passes = self._passes()
-        X, y = self._with_labels(X, y, reset=True, numeric=True)
-        self._reset(y)
-        return self._learn(X, y, None, passes)
-
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> MultiKernelRegressor:
         """Go on learning, row by row; each counts as often as its weight says.
 
         `fit` takes no weights: with them scikit-learn expects that the order of rows does not matter.
         """
         first = not hasattr(self, "model_")
-        X, y = self._with_labels(X, y, reset=first, numeric=True)
+        X, y = self._with_labels(X, y, reset=first)
         if first:
             self._reset(y)
-        return self._learn(X, y, sample_weight, 1)
+        self._learn(X, y, sample_weight)
+        return self
 
     def predict(self, X: Any) -> Array:
         """A number for each row, or of m targets (N, m)."""
@@ -215,29 +233,20 @@ class MultiKernelRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
         def added(groups: list[list[int]]) -> Array:
             names = [str(i) for i in range(len(groups))]
-            found = [models.explain(self.model_.online, x, names, groups) for x in X]
+            found = [models.explain(self.model_, x, names, groups) for x in X]
             return np.array([each.contribution for each in found if isinstance(each, Contributions)])
 
         return self._by_column(added)
 
-    def _models(self) -> list[Single]:
-        return [self.model_]
-
     def _reset(self, y: Array) -> None:
         self.misses_ = Misses()
-        self.model_ = Single(models.for_numbers(self.model), 1 if y.ndim == 1 else y.shape[1])
+        m = 1 if y.ndim == 1 else y.shape[1]
+        self.model_ = Single(models.for_numbers(self.model), m)
         self.model_.grow(range(self._inputs()))
 
-    def _learn(self, X: Array, y: Array, sample_weight: Any, passes: int) -> MultiKernelRegressor:
-        weights = self._weights(X, sample_weight)
-        is_flat = self.model_.m == 1
-        labels = y.reshape(len(y)).tolist() if is_flat else y
-        for n in range(passes):
-            for x, label, weight in zip(X, labels, weights, strict=True):
-                if is_flat and n == 0 and self.model_.n:  # the first error says nothing, nor known labels
-                    self.misses_.note(self.model_.predict(x) - label)
-                self.model_.learn(x, label, weight)
-        return self
+    def _note(self, x: Array, label: Any) -> None:
+        if self.model_.m == 1 and self.model_.n:  # the first error says nothing
+            self.misses_.note(self.model_.predict(x) - label)
 
 
 class MultiKernelForecaster(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -271,11 +280,11 @@ class MultiKernelForecaster(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> MultiKernelForecaster:
         """Learn a series from its start."""
-        return self._learn(X, y, reset=True)
+        return self._go_on(X, y, reset=True)
 
     def partial_fit(self, X: Any, y: Any) -> MultiKernelForecaster:
         """Go on with later readings."""
-        return self._learn(X, y, reset=not hasattr(self, "model_"))
+        return self._go_on(X, y, reset=not hasattr(self, "model_"))
 
     def predict(self, X: Any) -> Array:
         """What follows the last reading, at as many leads as X has rows."""
@@ -294,7 +303,7 @@ class MultiKernelForecaster(RegressorMixin, _Estimator):  # type: ignore[misc]
         check_is_fitted(self)
         return len(X)
 
-    def _learn(self, X: Any, y: Any, reset: bool) -> MultiKernelForecaster:
+    def _go_on(self, X: Any, y: Any, reset: bool) -> MultiKernelForecaster:
         times = None
         if self.time is not None:
             if self.time not in getattr(X, "columns", ()):
@@ -329,23 +338,17 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     0.99
     """
 
-    def fit(self, X: Any, y: Any) -> MultiKernelClassifier:
-        """Learn a table from the start, row by row."""
-        passes = self._passes()
-        X, y = self._labelled(X, y, reset=True)
-        self._reset(np.unique(y))
-        return self._learn(X, y, None, passes)
-
     def partial_fit(
         self, X: Any, y: Any, classes: npt.ArrayLike | None = None, sample_weight: Any = None
     ) -> MultiKernelClassifier:
         """Go on learning, row by row; the first call says which classes there are."""
         first = not hasattr(self, "model_")
-        X, y = self._labelled(X, y, reset=first)
+        X, y = self._with_labels(X, y, reset=first)
         if first:
-            self._reset(np.unique(y if classes is None else classes))
+            self._reset(y if classes is None else classes)
         self._refuse_new(y)
-        return self._learn(X, y, sample_weight, 1)
+        self._learn(X, y, sample_weight)
+        return self
 
     def decision_function(self, X: Any) -> Array:
         """For two classes the score of the second (N,), for more one of each (N, classes)."""
@@ -365,22 +368,14 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """Refused: classes have no bounds; `predict_proba` tells how sure the model is."""
         refuse_interval("predict_proba")
 
-    def _labelled(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Any]:
-        X, y = self._with_labels(X, y, reset=reset, numeric=False)
+    def _with_labels(self, X: Any, y: Any, *, reset: bool) -> tuple[Array, Any]:
+        X, y = self._checked(X, y, reset=reset, numeric=False)
         check_classification_targets(y)
         return X, y
 
-    def _models(self) -> list[Single]:
-        return self.model_.singles
-
-    def hand_over(self, path: str | os.PathLike[str]) -> None:
-        """Write what it has learnt of two classes, 0 (or -1) and 1, to a file with which agents can begin."""
-        check_is_fitted(self)
-        hand_over(path, self.model_, self.classes_.tolist(), self._names())
-
-    def _reset(self, classes: npt.NDArray[Any]) -> None:
-        self.classes_ = classes
-        self.model_ = classifier(self.model, range(len(classes)))
+    def _reset(self, y: Any) -> None:
+        self.classes_ = np.unique(y)
+        self.model_ = classifier(self.model, self.classes_.tolist())
         self.model_.grow(range(self._inputs()))
 
     def _refuse_new(self, y: Any) -> None:
@@ -390,10 +385,3 @@ class MultiKernelClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
                 f"y holds the class {new[0]!r}, which is not in classes_; expected one of "
                 f"{self.classes_.tolist()}; name all in the first partial_fit(classes=)"
             )
-
-    def _learn(self, X: Array, y: Any, sample_weight: Any, passes: int) -> MultiKernelClassifier:
-        labels, weights = np.searchsorted(self.classes_, y).tolist(), self._weights(X, sample_weight)
-        for _ in range(passes):
-            for x, label, weight in zip(X, labels, weights, strict=True):
-                self.model_.learn(x, label, weight)
-        return self

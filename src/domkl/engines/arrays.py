@@ -140,11 +140,6 @@ class NumpyDevice:
         q: Array = self.rows.now.q[0]
         return q
 
-    @property
-    def state(self) -> State:
-        """State between two rounds."""
-        return State(*(value[0] for value in self.rows.now[:5]))
-
     def predict(self, x: Array, /) -> float:
         """y_hat at x."""
         return float(self._predict(x).y_hat[0])
@@ -190,7 +185,7 @@ class NumpyDevice:
 
     def keep(self) -> DeviceState:
         """What `resume` needs to go on with the same bits; only between two rounds."""
-        theta, lam, _, L, q = self.state
+        theta, lam, _, L, q = (value[0] for value in self.rows.now[:5])
         now, past = self.rows.now, None
         if self.how.is_second:
             inverse = second_order.Inverse.of_halves(*(half[0] for half in now.inverse.halves()))

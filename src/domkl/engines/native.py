@@ -11,7 +11,6 @@ import numpy.typing as npt
 from ..base.types import Array
 from ..exchange.graph import Links
 from ..learning import second_order
-from ..learning.first_order import State
 from ..learning.paper import Algorithm
 from ._native import _engine
 from .base import DeviceState, Past, Setting, Sums
@@ -99,20 +98,20 @@ class NativeInverse(second_order.Inverse):
         self.many, self.shape, self.dtype = many, shape, dtype
 
     def settle(self) -> Array:
-        P = np.empty((*self.shape, self.shape[-1]), self.dtype)
-        self.many.dense(P)
-        return P
+        return second_order.Inverse.of_halves(*self.halves()).settle()
 
     def halves(self) -> tuple[Array, Array]:
-        *lead, K = self.shape
-        half = np.empty((*lead, K * (K + 1) // 2), self.dtype)
-        terms = np.empty((*lead, self.many.waiting(), K), self.dtype)
-        self.many.keep(half, terms)
-        return half, terms[..., : self.many.used(), :].copy()
+        P, K = self.shape
+        half, used = np.empty((P, K * (K + 1) // 2), self.dtype), 0
+        terms = np.empty((P, self.many.waiting(), K), self.dtype)
+        for p in range(P):
+            used = self.many.keep_one(p, half[p], terms[p])  # of each as many
+        return half, terms[:, :used].copy()
 
     def resume(self, half: Array, terms: Array) -> None:
         """Go on from what `halves` gave."""
-        self.many.resume(*(np.ascontiguousarray(array, self.dtype) for array in (half, terms)))
+        for p, (one, mine) in enumerate(zip(half, terms, strict=True)):
+            self.many.resume_one(p, *(np.ascontiguousarray(array, self.dtype) for array in (one, mine)))
 
 
 class NativeDevice:
@@ -181,10 +180,3 @@ class NativeDevice:
         inverse = past.at(self.deg, self.rates, self.loss)
         if inverse is not self.inverse:
             self.inverse.resume(*inverse.halves())
-
-    @property
-    def state(self) -> State:
-        theta, lam, theta_sum = (np.empty(self.shape, self.dtype) for _ in range(3))
-        L, q = np.empty(self.shape[0]), np.empty(self.shape[0])
-        self.native.state(theta, lam, theta_sum, L, q)
-        return State(theta, lam, theta_sum, L, q)

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
-from ..learner.handed import input_names, refuse_untaught, write
+from ..learner import handed
 from ..learning.losses import log_odds, probability
 from ..models.settings import ModelSettings, Settings
 from ..models.taught import HandedModel
@@ -22,15 +22,6 @@ from .online import Single
 Label = TypeVar("Label", bound=Hashable)
 #: Samples of other classes that the model of a new class begins with.
 BEFORE = 32
-
-
-def hand_over(
-    path: str | os.PathLike[str], model: Classes[Any], classes: Sequence[Any], names: Sequence[Hashable]
-) -> None:
-    """Write what it has learnt of two classes, and no sample, to a file."""
-    found = model.handed(input_names(names), classes)
-    refuse_untaught(model.n)
-    write(path, found)
 
 
 def classifier(settings: ModelSettings | None, classes: Sequence[Label] = ()) -> Classes[Label]:
@@ -80,8 +71,9 @@ class Classes(Generic[Label]):
         """How many samples were learnt."""
         return max((model.n for model in self.singles), default=0)
 
-    def handed(self, names: tuple[str, ...], classes: Sequence[Any]) -> HandedModel:
-        """What it has learnt of two classes, as agents have them, without samples."""
+    def hand_over(self, path: str | os.PathLike[str], names: Sequence[Hashable]) -> None:
+        """Write what it has learnt of two classes, as agents have them, and no sample, to a file."""
+        classes: list[Any] = [*self.classes]
         plain = (bool, int, float, np.number, np.bool_)
         numbers = {value for value in classes if isinstance(value, plain)}
         if len(classes) != 2 or numbers not in ({0, 1}, {-1, 1}):
@@ -90,9 +82,10 @@ class Classes(Generic[Label]):
                 f"the model's classes are {shown}; expected 0 and 1, or -1 and 1, as agents have; "
                 "teach it with such labels"
             )
-        return self._handed(names, max(range(2), key=lambda k: classes[k]))
+        handed.refuse_untaught(self.n)
+        handed.write(path, self._handed(names, max(range(2), key=lambda k: classes[k])))
 
-    def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
+    def _handed(self, names: Sequence[Hashable], k: int) -> HandedModel:
         """Of which class k is 1, and the other -1."""
         raise NotImplementedError
 
@@ -145,10 +138,9 @@ class OneMatrix(Classes[Label]):
     def singles(self) -> list[Single]:
         return [] if self.model is None else [self.model]
 
-    def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
+    def _handed(self, names: Sequence[Hashable], k: int) -> HandedModel:
         assert self.model is not None
-        assert self.model.online is not None  # there are samples
-        return self.model.online.handed(names, k)
+        return self.model.handed(names, k)
 
 
 class OneVsRest(Classes[Label]):
@@ -197,10 +189,8 @@ class OneVsRest(Classes[Label]):
     def singles(self) -> list[Single]:
         return [model for _, model in self.models]
 
-    def _handed(self, names: tuple[str, ...], k: int) -> HandedModel:
-        online = self.models[0][1].online
-        assert online is not None
-        return online.handed(names)
+    def _handed(self, names: Sequence[Hashable], k: int) -> HandedModel:
+        return self.models[0][1].handed(names)
 
 
 def refuse_interval(instead: str) -> NoReturn:

@@ -287,7 +287,7 @@ class DOMKL:
                 "there is no model of one device; expected a DOMKL() of one, taught; teach one first"
             )
         names = self.about.inputs if self.about.are_plain else ()
-        return models.taught(model, names)
+        return model.handed(names)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file, samples among it, with which `load` goes on with the same bits."""

@@ -2,23 +2,20 @@
 
 settings = for_numbers(None)        # Auto() by default; refuses what one device cannot do
 model = Single(settings)            # without inputs; grow() adds them
-explain(model.online), hand_over(path, model.online)
+explain(model), model.hand_over(path, names)
 """
 
 from __future__ import annotations
 
 import dataclasses
-import os
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from ..base.errors import InputError
 from ..base.types import Array
-from ..learner import handed
 from ..learning.explain import Contributions, Effects, Group, contributions, effects
 from ..models.settings import ModelSettings, Settings, as_settings
-from ..models.taught import HandedModel
 from .online import OnlineRows, Single
 
 
@@ -48,9 +45,6 @@ def for_classes(model: ModelSettings | None) -> Settings:
     return dataclasses.replace(settings, loss="classes" if settings.has_targets else "logistic")  # type: ignore[call-arg]
 
 
-# What matters
-
-
 def explain(
     model: OnlineRows | None,
     x: Array | None = None,
@@ -77,20 +71,5 @@ def explain(
 
 def mean_part(models: Sequence[Single], groups: Sequence[Group] = ()) -> Array:
     """How much each input, or group of them, matters, averaged over models and targets; they sum to 1."""
-    found = [explain(model.online, groups=groups, target=k) for model in models for k in range(model.m)]
+    found = [explain(model, groups=groups, target=k) for model in models for k in range(model.m)]
     return np.asarray(np.mean([each.part for each in found if isinstance(each, Effects)], axis=0))
-
-
-# Hand-over to agents
-
-
-def hand_over(path: str | os.PathLike[str], model: OnlineRows | None, names: Sequence[Hashable] = ()) -> None:
-    """Write what one device, or a network of one, has learnt, and no sample, to a file."""
-    handed.write(path, taught(model, names))
-
-
-def taught(model: OnlineRows | None, names: Sequence[Hashable] = ()) -> HandedModel:
-    """What one device, or a network of one, has learnt, and no sample."""
-    handed.refuse_untaught(0 if model is None else model.n)
-    assert model is not None
-    return model.handed(handed.input_names(names))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..base.types import Array, Float
 from ..exchange.graph import LONE, Graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
+from ..learner import handed
 from ..learning import losses
 from ..learning.explain import Function
 from ..learning.model import Around, given
@@ -135,9 +137,10 @@ class OnlineRows:
         found: tuple[Function, Array] | None = self.rows.as_function(row, target) if self.n else None
         return found
 
-    def handed(self, names: tuple[str, ...] = (), k: int | None = None) -> HandedModel:
-        """One device's model with its scale fixed, without samples; k as of `Settings.handed`."""
-        made: HandedModel = self.settings.handed(self.rows, names, k)
+    def handed(self, names: Sequence[Hashable] = (), k: int | None = None) -> HandedModel:
+        """What one device has learnt, and no sample, for agents; k as of `Settings.handed`."""
+        handed.refuse_untaught(self.n)
+        made: HandedModel = self.settings.handed(self.rows, handed.input_names(names), k)
         return made
 
     def state(self) -> dict[str, Any]:
@@ -179,80 +182,76 @@ class OnlineRows:
         return self._seen
 
 
-class Single:
-    """A model of one device; samples x (d,) have any scale, and NaN where one is missing.
+class Single(OnlineRows):
+    """A model of one device, a sample x (d,) at a time, with NaN where an input is missing.
 
-    Inputs may be added at any time. Of several targets, y and what it predicts are (m,), NaN where a label is
-    not known.
+    Inputs may be added at any time; before the first there are no rows. Of several targets, y and what it
+    predicts are (m,), NaN where a label is not known.
     """
 
     def __init__(self, settings: Settings, m: int = 1) -> None:
-        self.settings, self.m = settings, m
-        self.online: OnlineRows | None = None  # made with the first input
-        self._last: tuple[Array, Any] | None = None  # what was predicted last
+        self.settings, self.targets, self.n = settings, m, 0
+        self.rows: Any = None
 
     @property
     def d(self) -> int:
-        """How many inputs a sample has."""
-        return 0 if self.online is None else self.online.d
+        return 0 if self.rows is None else super().d
 
     @property
-    def n(self) -> int:
-        """How many samples were learnt."""
-        return 0 if self.online is None else self.online.n
+    def m(self) -> int:
+        return self.targets
 
-    def predict(self, x: Array) -> Any:
+    def predict(self, x: Array) -> Any:  # type: ignore[override]
         """The target at x, of several (m,); for the logistic loss 2 P(y = +1) - 1."""
-        if self.online is None:
+        if self.rows is None:
             return given(np.full((1, self.m), self.settings.start))
-        return given(self._predicted(self.online, x).y_hat)
+        return given(self._predicted(x).y_hat)
 
-    def _predicted(self, online: OnlineRows, x: Array) -> Any:
-        if self._last is None or self._last[0] is not x:
-            self._last = x, online.rows.predict(_finite(x)[None])
-        return self._last[1]
+    def _predicted(self, x: Array) -> Any:
+        if self._seen is None or self._seen[0] is not x:
+            self._seen = x, self.rows.predict(_finite(x)[None])
+        return self._seen[1]
 
     def score(self, x: Array) -> float:
         """The target at x; for the logistic loss the log-odds of y = +1."""
         found = self.predict(x)
         return losses.log_odds(found) if self.settings.loss_function.classifies else found
 
-    def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:
+    def learn(self, x: Array, y: Any, weight: float = 1.0) -> None:  # type: ignore[override]
         """Learn a sample, which counts as often as `weight` says.
 
         An x that is the array last predicted must not have changed since.
         """
-        if self.online is not None:
+        if self.rows is not None:
             labels = checks.finite_or_missing("y", np.array(y, np.float64, ndmin=2))
-            self.online.step(
-                self._predicted(self.online, x), labels, None if weight == 1 else np.array([weight])
-            )
-        self._last = None
+            self.step(self._predicted(x), labels, None if weight == 1 else np.array([weight]))
 
     def predict_named(self, x: dict[Any, Any]) -> float | None:
-        """`predict` for values by key, where that is quick; None where it needs an array."""
-        return None if self.online is None else self.online.predict_named(x)
+        return None if self.rows is None else self.rows.predict_named(x)
 
     def learn_named(self, x: dict[Any, Any], y: float) -> bool:
-        """`learn` for values by key, where that is quick; False, and nothing learnt, where it is not."""
-        if self.online is None or not self.online.learn_named(x, y):
-            return False
-        self._last = None
-        return True
+        return self.rows is not None and super().learn_named(x, y)
+
+    @property
+    def singles(self) -> list[Single]:
+        """The models that it consists of, as `Classes` tells."""
+        return [self]
+
+    def hand_over(self, path: str | os.PathLike[str], names: Sequence[Hashable]) -> None:
+        """Write what it has learnt, and no sample, to a file."""
+        handed.write(path, self.handed(names))
+
+    def grow_targets(self, m: int) -> None:
+        self.targets = m
+        if self.rows is not None:
+            super().grow_targets(m)
 
     def grow(self, keys: Sequence[Hashable]) -> None:
         """Add inputs after those there are; the keys identify them."""
-        self._last = None
-        if self.online is not None:
-            self.online.grow(keys)
+        if self.rows is not None:
+            super().grow(keys)
         elif keys:
-            self.online = OnlineRows(self.settings, keys, m=self.m)
-
-    def grow_targets(self, m: int) -> None:
-        """Predict m targets from now on; the new ones, which come last, were 0 so far."""
-        self.m, self._last = m, None
-        if self.online is not None:
-            self.online.grow_targets(m)
+            super().__init__(self.settings, keys, m=self.m)
 
 
 def _finite(x: Array) -> Array:

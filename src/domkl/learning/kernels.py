@@ -30,8 +30,6 @@ def gaussian(
     D: int = 50,
     seed: Seed = 0,
     sigma2: float | Sequence[float] | None = None,
-    *,
-    orthogonal: bool = False,
 ) -> Array:
     """Frequencies of Gaussian kernels exp(-|x - x'|^2 / (2 sigma^2)): normal with variance 1/sigma^2.
 
@@ -41,7 +39,6 @@ def gaussian(
     D : random features for each kernel.
     seed : a number, or a secret text or bytes key; learners with the same seed get the same V.
     sigma2 : squared bandwidths, one for each kernel; the paper's 17 by default.
-    orthogonal : draw orthogonal directions (lower variance at the same D).
 
     Examples
     --------
@@ -53,10 +50,8 @@ def gaussian(
     References
     ----------
     Rahimi and Recht, "Random features for large-scale kernel machines", 2007.
-    Yu et al., "Orthogonal random features", 2016.
     """
-    draw = _orthogonal_normal if orthogonal else (lambda rng, n, k: rng.standard_normal((n, k)))
-    return _dictionary(draw, d, D, seed, sigma2)
+    return _dictionary(lambda rng, n, k: rng.standard_normal((n, k)), d, D, seed, sigma2)
 
 
 def laplacian(d: int, D: int = 50, seed: Seed = 0, sigma2: float | Sequence[float] | None = None) -> Array:
@@ -121,16 +116,6 @@ def _entropy(seed: Seed) -> int:
     if isinstance(seed, bytes):
         return int.from_bytes(hashlib.sha256(seed).digest(), "big")
     return checks.count("seed", seed, least=0)
-
-
-def _orthogonal_normal(rng: np.random.Generator, D: int, d: int) -> Array:
-    """Rows with the length of a normal vector, orthogonal within each block of d."""
-    blocks = []
-    for _ in range(-(-D // d)):
-        Q, R = np.linalg.qr(rng.standard_normal((d, d)))
-        blocks.append(Q * np.sign(np.diag(R)))  # the sign makes Q uniform over rotations
-    lengths = np.linalg.norm(rng.standard_normal((D, d)), axis=1)
-    return np.asarray(np.concatenate(blocks)[:D] * lengths[:, None])
 
 
 __all__ = ["PAPER_SIGMA2", "cauchy", "check", "fingerprint", "gaussian", "laplacian"]

@@ -17,7 +17,7 @@ from ..base.errors import InputError
 from ..base.types import Array, Float
 from ..engines.base import DeviceState, Setting, Sums
 from ..exchange.edges import NEVER
-from ..exchange.graph import Graph
+from ..exchange.graph import Graph, sum_in_order
 from ..exchange.message import Exchange, check_within, most_parameter, within
 from ..learning import first_order, kernels, losses
 from ..learning import hedge as hedging
@@ -133,7 +133,9 @@ class PaperRow(Concept, Model):
     @property
     def parameters(self) -> State:
         """Of the one row, without an axis for it."""
-        return self.device.state
+        kept = self.device.keep()
+        near = sum_in_order(np.asarray(self._thetas())) if self.near else np.zeros_like(kept.theta)
+        return State(kept.theta, kept.lam * self.device.unit, near, kept.L, kept.q)
 
     # A round
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .. import engines
-from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Float
-from ..exchange.graph import GraphLike, as_graph
-from ..exchange.message import Exchange, as_exchange
+from ..exchange.graph import GraphLike
+from ..exchange.message import Exchange
 from ..learning.horizon import HorizonLike
-from ..learning.horizon import horizon as as_horizon
 from ..learning.model import Watched
 from ..models.settings import Settings, as_settings
 from . import ahead
 from .driver import Block, drive
-from .progress import ProgressLines, watcher
+from .progress import ProgressLines
 from .results import Progress, Run, RunOptions, Watch
 
 __all__ = ["Block", "Progress", "ProgressLines", "Run", "Watch", "Watched", "simulate"]
@@ -101,59 +99,35 @@ def simulate(
     True
     """
     settings = as_settings(model)
-    _check_ahead(horizon, times=times, future=future or None, levels=levels or None, least=least, most=most)
     if not settings.has_engines and engine != "mpi":
         engines.refuse_choice(engine, threads)
-    is_own = delay is not None and np.ndim(delay) > 0
     how = RunOptions(
-        0 if is_own else checks.count("delay", cast(int, delay), least=0),
-        checks.count("weights_every", weights_every, least=0),
-        keep_state,
-        as_exchange(exchange),
-        engine,
-        checks.count("threads", _threads(settings) if threads is None else threads),
-        checks.float_type(dtype),
-        _check_progress(progress),
-        keep_model,
-        watch,
-        delay if is_own else None,
+        delay=delay,
+        every=weights_every,
+        keep_state=keep_state,
+        exchange=exchange,
+        engine=engine,
+        threads=_threads(settings) if threads is None else threads,
+        dtype=dtype,
+        progress=progress,
+        keep_model=keep_model,
+        watch=watch,
     )
-    if is_own and (y is None or horizon is not None):
-        raise InputError("delay is given for each label; expected X and y as arrays, and no horizon")
     if keep_model and not (settings.can_go_on and how.exchange.is_plain):
         raise InputError(
             "keep_model is given; expected model=domkl.Auto(...), with messages as they are; leave it out"
         )
-    if horizon is None:
-        return drive(settings, X, y, graph, how)
-    if engine == "mpi":
-        raise InputError("engine is 'mpi' and a horizon is given; expected one process; leave out the engine")
-    leads = as_horizon(horizon)
-    streams = ahead.readings(cast(npt.ArrayLike, X), cast(npt.ArrayLike, y), times, leads, future)
-    network = as_graph(graph, len(streams.X))
-    return ahead.drive(settings, streams, leads, network, how, ahead.Limits(least, most), levels)
-
-
-def _check_ahead(horizon: HorizonLike | None, **given: Any) -> None:
-    """Refuse what only a horizon needs."""
-    for name, value in given.items():
-        if horizon is None and value is not None:
+    asked: dict[str, Any] = {"times": times, "future": future, "levels": levels, "least": least, "most": most}
+    if horizon is not None:
+        return ahead.simulate(settings, X, y, graph, how, horizon, **asked)
+    for name, value in asked.items():
+        if value is not None and np.size(value):
             raise InputError(
                 f'{name} is given without a horizon; expected both; add horizon="1h", or leave it out'
             )
+    return drive(settings, X, y, graph, how)
 
 
 def _threads(settings: Settings) -> int:
     """How many are worth their while: products of small matrices end before a second thread has begun."""
     return 1 if settings.is_small else os.cpu_count() or 1
-
-
-def _check_progress(progress: Progress | bool | None) -> Progress | None:
-    """What is called after each round; for True a bar, or lines."""
-    if progress is True:
-        return watcher("simulate")
-    if progress in (None, False) or callable(progress):
-        return progress or None
-    raise InputError(
-        f"progress is {checks.short(progress)}; expected True or a function of (rounds done, T); pass one"
-    )

@@ -13,14 +13,15 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array, Float
-from ..exchange.graph import LONE, Graph
+from ..exchange.graph import LONE, Graph, GraphLike, as_graph
 from ..exchange.message import Exchange
 from ..exchange.network import Network
 from ..learning.conformal import check_coverage
 from ..learning.explain import Function
 from ..learning.forecast import NAIVE, Forecaster, Origin
-from ..learning.horizon import Horizon
-from .driver import connected
+from ..learning.horizon import Horizon, HorizonLike
+from ..learning.horizon import horizon as as_horizon
+from .driver import Sample, connected, learn_ready
 from .results import STOP, Run, RunOptions
 
 
@@ -62,7 +63,6 @@ class AheadRows:
         self.settings, self.horizon, self.network = settings, horizon, Network(graph, exchange or Exchange())
         self.devices = [Forecaster(horizon, d, future, *limits) for _ in range(graph.J)]
         self.rows = connected(settings, self.devices[0].inputs, self.network, dtype, len(horizon.leads))
-        self.due: list[deque[Origin]] = [deque() for _ in self.devices]
         self.n = 0  # rounds learnt
         self.y_hat, self.alone = np.full((2, graph.J, len(horizon.leads)), np.nan)
 
@@ -82,27 +82,10 @@ class AheadRows:
         labels = checks.shape("y", checks.floats("y", y), (J,), "give the target of each device")
         checks.finite_or_missing("X", inputs)
         checks.finite_or_missing("y", labels)
-        for device, queue, time, label in zip(self.devices, self.due, when, labels, strict=True):
-            queue += device.observe(float(time), float(label))
-        while any(self.due):
-            self._learn([queue.popleft() if queue else None for queue in self.due])
+        known = zip(self.devices, when.tolist(), labels.tolist(), strict=True)
+        due = [deque(map(_to_learn, device.observe(time, label))) for device, time, label in known]
+        self.n += learn_ready(self.rows, self.network, due)
         self._forecast(inputs, ahead)
-
-    def _learn(self, rows: list[Origin | None]) -> None:
-        """A round of the network, from the row of each device that has one."""
-        some = next(row for row in rows if row is not None)
-        blank = some._replace(known=np.full_like(some.known, np.nan))
-        taken = [row or blank for row in rows]
-        inputs, labels = (
-            np.stack([row.inputs for row in taken]),
-            np.stack([row.known - row.ridge for row in taken]),
-        )
-        kept = [np.concatenate(parts) for parts in zip(*(row.kept for row in taken), strict=True)]
-        outgoing = self.rows.learn(
-            self.rows.predict(inputs), labels, self.rows.restored(kept) if kept else None
-        )
-        self.rows.merge(self.network.exchange_round(self.rows, outgoing))
-        self.n += 1
 
     def _forecast(self, X: Array, ahead: Array | None) -> None:
         coming = [None] * len(X) if ahead is None else ahead
@@ -172,6 +155,11 @@ class AheadRows:
     def origins(self) -> list[Origin]:
         """What the last forecasts were made from; there must have been a reading."""
         return [device.last for device in self.devices if device.last is not None]
+
+
+def _to_learn(origin: Origin) -> Sample:
+    """What the model learns of a forecast: what the ridges leave of its labels."""
+    return Sample(origin.inputs, origin.known - origin.ridge, origin.kept)
 
 
 class Ahead(NamedTuple):
@@ -269,7 +257,31 @@ def _utc(when: datetime) -> datetime:
     return when if when.tzinfo is not None else when.replace(tzinfo=timezone.utc)
 
 
-def drive(
+def simulate(
+    settings: Any,
+    X: Any,
+    y: Any,
+    graph: GraphLike,
+    how: RunOptions,
+    horizon: HorizonLike,
+    *,
+    times: npt.ArrayLike | None,
+    future: Sequence[int],
+    levels: Sequence[float],
+    least: float | None,
+    most: float | None,
+) -> Run:
+    """Let a network forecast streams, as `domkl.simulate` says."""
+    if how.delays is not None:
+        raise InputError("delay is given for each label; expected X and y as arrays, and no horizon")
+    if how.engine == "mpi":
+        raise InputError("engine is 'mpi' and a horizon is given; expected one process; leave out the engine")
+    leads = as_horizon(horizon)
+    streams = readings(X, y, times, leads, future)
+    return _drive(settings, streams, leads, as_graph(graph, len(streams.X)), how, Limits(least, most), levels)
+
+
+def _drive(
     settings: Any,
     readings: Readings,
     horizon: Horizon,
@@ -278,7 +290,6 @@ def drive(
     limits: Limits,
     levels: Sequence[float],
 ) -> Run:
-    """Let a network forecast streams."""
     (J, _, d), T = readings.X.shape, readings.rounds
     rows = AheadRows(
         settings,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -110,6 +110,8 @@ def _stepper(
     """What goes through the stream."""
     d, T, m = sizes
     if how.delays is not None:
+        if not T:
+            raise InputError("delay is given for each label; expected X and y as arrays, and no horizon")
         from .late import LateRounds, as_delays
 
         return LateRounds(model, as_delays(how.delays, (rows[0], rows[1])), network, d, T, how, m)
@@ -306,6 +308,31 @@ class Rounds:
         alone = self.model.alone(prediction)
         self.alone = self.alone + np.where(known, alone - y, 0) ** 2 if len(alone) else alone
         return alone
+
+
+class Sample(NamedTuple):
+    """What one learner has to learn once its label is known."""
+
+    x: Array  # (d,)
+    y: Array  # (m,)
+    kept: list[Array]  # what the model needs of its prediction, one row
+
+
+def learn_ready(model: Model, network: Network, ready: Sequence[deque[Sample]]) -> int:
+    """Learn what each learner has ready: rounds of the network, each from the sample of every learner that
+    has one left. Returns how many rounds."""
+    n = 0
+    while any(ready):
+        rows = [queue.popleft() if queue else None for queue in ready]
+        some = next(row for row in rows if row is not None)
+        blank = some._replace(y=np.full_like(some.y, np.nan))
+        x, y, kept = zip(*(row or blank for row in rows), strict=True)
+        earlier = [np.concatenate(parts) for parts in zip(*kept, strict=True)]
+        prediction = model.predict(np.stack(x))
+        outgoing = model.learn(prediction, np.stack(y), model.restored(earlier) if earlier else None)
+        model.merge(network.exchange_round(model, outgoing))
+        n += 1
+    return n
 
 
 def open_stream(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,16 +12,8 @@ from ..base.errors import InputError
 from ..base.types import Array
 from ..exchange.graph import Graph
 from ..models.settings import Settings
-from .driver import Rounds
+from .driver import Rounds, Sample, learn_ready
 from .results import RunOptions
-
-
-class Sample(NamedTuple):
-    """What one learner has to learn once its label is known."""
-
-    x: Array  # (d,)
-    y: Array  # (m,)
-    kept: list[Array]  # what the model needs of its prediction, one row
 
 
 def as_delays(delay: npt.ArrayLike, rows: tuple[int, int]) -> Array:
@@ -62,28 +53,13 @@ class LateRounds(Rounds):
         prediction = self.model.predict(x)
         alone = self._count(prediction, y)
         kept: list[Array] = self.model.kept(prediction)
-        ready: list[deque[Sample]] = []
+        ready = list[deque[Sample]]()
         for j, due in enumerate(self.due):
             delay = self.delays[j, self.t]
             if self.t + delay < self.delays.shape[1]:
                 sample = Sample(x[j].copy(), y[j], [each[j : j + 1].copy() for each in kept])
                 due.setdefault(self.t + int(delay), []).append(sample)
             ready.append(deque(due.pop(self.t, ())))
-        while any(ready):
-            self._learn([queue.popleft() if queue else None for queue in ready])
+        self.learnt += learn_ready(self.model, self.network, ready)
         self.t += 1
         return prediction.y_hat, alone
-
-    def _learn(self, rows: list[Sample | None]) -> None:
-        """A round of the network, from the sample of each learner that has one."""
-        some = next(row for row in rows if row is not None)
-        blank = some._replace(y=np.full_like(some.y, np.nan))
-        taken = [row or blank for row in rows]
-        model: Any = self.model
-        earlier = model.restored(
-            [np.concatenate(parts) for parts in zip(*(r.kept for r in taken), strict=True)]
-        )
-        now = model.predict(np.stack([row.x for row in taken]))
-        outgoing = model.learn(now, np.stack([row.y for row in taken]), earlier)
-        model.merge(self.network.exchange_round(model, outgoing))
-        self.learnt += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,31 +24,33 @@ POINTS = 400
 NAMED = 6
 
 
-def draw(
-    run: Run,
-    what: str,
-    y: npt.ArrayLike | None,
-    best: Hindsight | None,
-    learner: int | None,
-    last: int,
-    axes: Any,
-) -> Any:
+class Wanted(NamedTuple):
+    """What `Run.plot` was asked for."""
+
+    run: Run
+    y: npt.ArrayLike | None
+    best: Hindsight | None
+    learner: int | None
+    last: int
+
+
+def draw(what: str, wanted: Wanted, axes: Any) -> Any:
     """The axes with one of `PLOTS` on them."""
     plot = PLOTS[checks.one_of("plot", what, PLOTS)]
-    if learner is not None:
-        checks.count("learner", learner, 0, run.mse.shape[0] - 1)
+    checks.count("last", wanted.last)
+    if wanted.learner is not None:
+        checks.count("learner", wanted.learner, 0, wanted.run.mse.shape[0] - 1)
     if axes is None:
         axes = need("matplotlib.pyplot", "cli").subplots(figsize=(9, 4), layout="constrained")[1]
-    plot(run, y, best, learner, checks.count("last", last), axes)
+    plot(wanted, axes)
     if axes.get_legend() is None:
         axes.legend(frameon=False)
     return axes
 
 
-def _predictions(
-    run: Run, y: npt.ArrayLike | None, best: Hindsight | None, learner: int | None, last: int, axes: Any
-) -> None:
+def _predictions(wanted: Wanted, axes: Any) -> None:
     """The last predictions of one learner and, where labels are given, truth and bounds."""
+    run, y, _, learner, last = wanted
     J, T = run.y_hat.shape[:2]
     j, first = learner or 0, max(0, T - last)
     rounds, y_hat = np.arange(first, T), run.y_hat.reshape(J, T)
@@ -63,10 +65,9 @@ def _predictions(
     axes.set(xlabel="round", title=f"learner {run.graph.names[j]}")
 
 
-def _error(
-    run: Run, y: npt.ArrayLike | None, best: Hindsight | None, learner: int | None, last: int, axes: Any
-) -> None:
+def _error(wanted: Wanted, axes: Any) -> None:
     """Root mean squared errors, each of a piece of the run."""
+    run, y, _, learner, _ = wanted
     J, T = run.y_hat.shape[:2]
     if y is None:
         raise InputError("y is not given; expected the labels for the plot of errors; pass y=")
@@ -81,10 +82,9 @@ def _error(
     axes.set_ylim(bottom=0, auto=True)
 
 
-def _weights(
-    run: Run, y: npt.ArrayLike | None, best: Hindsight | None, learner: int | None, last: int, axes: Any
-) -> None:
+def _weights(wanted: Wanted, axes: Any) -> None:
     """Weights of kernels or experts as a share of the whole, of one learner or the mean of all."""
+    run, learner = wanted.run, wanted.learner
     rounds = _kept(run)
     path = run.q_path.mean(1) if learner is None else run.q_path[:, learner]
     rounds, path = rounds[: len(path)][-POINTS:], path[-POINTS:]
@@ -98,10 +98,9 @@ def _weights(
     axes.set(xlabel="round", ylabel="weight", ylim=(0, 1), xlim=(rounds[0], max(rounds[-1], 1)))
 
 
-def _regret(
-    run: Run, y: npt.ArrayLike | None, best: Hindsight | None, learner: int | None, last: int, axes: Any
-) -> None:
+def _regret(wanted: Wanted, axes: Any) -> None:
     """Both regrets: the mean of the learners, and the least to the greatest; or of one learner."""
+    run, y, best, learner, _ = wanted
     if y is None or best is None:
         raise InputError(
             "y or best is not given; expected labels and domkl.metrics.hindsight(X, y, V) for the plot of "

@@ -21,7 +21,7 @@ from ..base.types import Array
 from ..base.words import plural
 from ..exchange.combine import Neighbours
 from ..exchange.graph import Graph
-from ..exchange.message import Exchange
+from ..exchange.message import as_exchange
 from ..exchange.network import Network
 from ..learning.alarms import Judgement, judge_all
 from ..learning.auto import AutoRows
@@ -29,6 +29,7 @@ from ..learning.metrics import Hindsight, Regret, regret_a, regret_d
 from ..learning.model import Watched
 from ..models.settings import Auto
 from . import plots
+from .progress import watcher
 
 if TYPE_CHECKING:
     from .ahead import Ahead
@@ -166,7 +167,7 @@ class Run:
         given; "error" is that of pieces of the run, and needs y; "weights" needs `weights_every`; "regret"
         needs y, `best` and `weights_every`. All but predictions are of all learners, or of the one given.
         """
-        return plots.draw(self, what, y, best, learner, last, axes)
+        return plots.draw(what, plots.Wanted(self, y, best, learner, last), axes)
 
     def save(self, path: str | Path) -> None:
         """Write the run to a file of NumPy's (.npz), which `Run.load` reads, and `numpy.load`.
@@ -247,22 +248,39 @@ def _line(cell: str, texts: Sequence[str]) -> str:
     return f"<tr>{''.join(f'<{cell}>{html.escape(text)}</{cell}>' for text in texts)}</tr>"
 
 
-@dataclass(frozen=True)
+@dataclass
 class RunOptions:
-    """How a simulation is carried out."""
+    """How a simulation is carried out: what `simulate` was given, checked."""
 
-    delay: int
+    delay: Any  # rounds; 0 where there is one for each label
     every: int
     keep_state: bool
-    exchange: Exchange
+    exchange: Any  # an `Exchange`
     engine: str
     threads: int
     dtype: Any
-    progress: Progress | None
+    progress: Any  # called after each round; for True a bar, or lines
     keep_model: bool
     watch: Watch | None = None
     delays: Any = None  # a delay for each label, (J, T) or (T,)
     ranks: Any = None  # `engines.mpi.Ranks`, where this process holds a part of the network
+
+    def __post_init__(self) -> None:
+        if self.delay is not None and np.ndim(self.delay):
+            self.delay, self.delays = 0, self.delay
+        checks.count("delay", self.delay, least=0)
+        checks.count("weights_every", self.every, least=0)
+        checks.count("threads", self.threads)
+        self.exchange, self.dtype = as_exchange(self.exchange), checks.float_type(self.dtype)
+        if self.progress is True:
+            self.progress = watcher("simulate")
+        elif not self.progress:
+            self.progress = None
+        elif not callable(self.progress):
+            raise InputError(
+                f"progress is {checks.short(self.progress)}; expected True or a function of "
+                "(rounds done, T); pass one"
+            )
 
     @property
     def is_followed(self) -> bool:

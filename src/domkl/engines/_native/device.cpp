@@ -82,21 +82,6 @@ template <class T> class DeviceImpl final : public Device<T> {
         }
     }
 
-    DOMKL_COLD void state(T* out_theta, T* out_lam, T* out_sum) const override {
-        for (int64_t p = 0; p < settings.P; ++p) {
-            const int64_t to = p * 2 * map.D;
-            const T* mine = theta.data() + p * (1 + deg) * map.K;
-            map.unpad(mine, out_theta + to, T(1));
-            map.unpad(mu.data() + p * map.K, out_lam + to, T(coef.c));
-            std::fill_n(out_sum + to, 2 * map.D, T(0));
-            std::vector<T> row(2 * map.D);
-            for (int64_t i = 0; i < deg; ++i) {
-                map.unpad(mine + (1 + i) * map.K, row.data(), T(1));
-                for (int64_t k = 0; k < 2 * map.D; ++k) out_sum[to + k] += row[k];
-            }
-        }
-    }
-
     DOMKL_COLD void save(T* out_theta, T* out_mu) const override {
         for (int64_t p = 0; p < settings.P; ++p) {
             map.unpad(theta.data() + p * (1 + deg) * map.K, out_theta + p * 2 * map.D, T(1));

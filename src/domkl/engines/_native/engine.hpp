@@ -62,22 +62,15 @@ template <class T> class Inverses {
     virtual ~Inverses() = default;
     // Sets the diagonals (n,) of new matrices, which are zero elsewhere.
     virtual void set_diagonal(const T* x) = 0;
-    // Writes P (n, K, K).
-    virtual void dense(T* out) = 0;
-    // Writes the lower halves (n, K (K + 1) / 2) and the terms (n, capacity, K), of which `pending` are in
-    // use.
-    virtual void save(T* half, T* terms) = 0;
-    // Inverse of `save`, from terms (n, used, K) that are all in use.
-    virtual void restore(const T* half, const T* terms, int64_t used) = 0;
     // Replaces one matrix (K, K).
     virtual void replace(int64_t i, const T* from) = 0;
-    // As `save` and `restore` of one matrix, whose terms are its own; `save` returns how many are in use.
+    // Writes the lower half (K (K + 1) / 2) and the terms (capacity, K) of one matrix, of which it returns
+    // how many are in use.
     virtual int save(int64_t i, T* half, T* terms) = 0;
+    // Inverse of `save`, from terms (used, K) that are all in use.
     virtual void restore(int64_t i, const T* half, const T* terms, int64_t used) = 0;
     // Number of terms that fit beside a matrix before they are subtracted.
     virtual int capacity() const = 0;
-    // Number of terms that are not yet subtracted.
-    virtual int pending() const = 0;
 };
 
 // One learner, which receives its neighbours' estimates from outside.
@@ -92,8 +85,6 @@ template <class T> class Device {
     virtual void receive(int64_t i, const T* theta) = 0;
     // Ends the round: which neighbours count (deg,), and the losses that enter Hedge (P,).
     virtual void close_round(const bool* received, const double* total) = 0;
-    // Writes the estimate, its dual and the sum of the neighbours' estimates (P, 2D).
-    virtual void state(T* theta, T* lam, T* theta_sum) const = 0;
     // Writes the estimate and its scaled dual mu = lam / c (P, 2D).
     virtual void save(T* theta, T* mu) const = 0;
     // Inverse of `save`, with L and q (P,); the neighbours' estimates have to be received again.

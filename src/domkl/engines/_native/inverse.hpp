@@ -110,12 +110,6 @@ template <class T> class Inverse {
         for (int64_t n = 0; n < used; ++n) downdate(terms + n * K);
     }
 
-    // Writes P (K, K).
-    DOMKL_COLD void dense(T* out) {
-        flush();
-        for (int64_t i = 0; i < K; ++i)
-            for (int64_t j = 0; j <= i; ++j) out[i * K + j] = out[j * K + i] = at(i, j);
-    }
     // Replaces P (K, K), of which only the lower half is read.
     DOMKL_COLD void replace(const T* from) {
         for (int64_t i = 0; i < K; ++i)

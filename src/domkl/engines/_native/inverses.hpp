@@ -18,16 +18,6 @@ template <class T> class InverseArray final : public Inverses<T> {
         for (auto& one : matrices) one.set_diagonal(*x++);
     }
 
-    void dense(T* out) override {
-        for (auto& one : matrices) one.dense(out), out += K * K;
-    }
-    void save(T* half, T* terms) override {
-        for (auto& one : matrices) one.save(half, terms), half += K * (K + 1) / 2, terms += capacity() * K;
-    }
-    void restore(const T* half, const T* terms, int64_t used) override {
-        for (auto& one : matrices) one.restore(half, terms, used), half += K * (K + 1) / 2, terms += used * K;
-    }
-
     void replace(int64_t i, const T* from) override { matrices[i].replace(from); }
     int save(int64_t i, T* half, T* terms) override {
         matrices[i].save(half, terms);
@@ -40,7 +30,6 @@ template <class T> class InverseArray final : public Inverses<T> {
     Inverse<T>& operator[](int64_t i) { return matrices[i]; }
 
     int capacity() const override { return Inverse<T>::capacity(K); }
-    int pending() const override { return matrices.empty() ? 0 : matrices[0].pending(); }
 
   private:
     int64_t K;

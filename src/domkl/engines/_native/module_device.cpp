@@ -104,13 +104,6 @@ template <class T> class DeviceHandle {
         std::copy_n(device->q(), P, q.data());
     }
 
-    void state(Out<T> theta, Out<T> lam, Out<T> theta_sum, Out<double> L, Out<double> q) const {
-        check_state(theta, lam, L, q);
-        require(theta_sum.size() == theta.size(), "state must be (P, 2D)");
-        device->state(theta.data(), lam.data(), theta_sum.data());
-        write_weights(L, q);
-    }
-
     void keep(Out<T> theta, Out<T> mu, Out<double> L, Out<double> q) const {
         check_state(theta, mu, L, q);
         device->save(theta.data(), mu.data());
@@ -221,7 +214,6 @@ template <class T> static void declare(nb::module_& m, const char* name) {
         .def("tell", &H::tell)
         .def("hear", &H::hear)
         .def("close", &H::close)
-        .def("state", &H::state)
         .def("keep", &H::keep)
         .def("resume", &H::resume)
         .def("past", &H::past)

@@ -15,22 +15,6 @@ template <class T> void InversesHandle<T>::diagonal(In<T> x) {
     matrices->set_diagonal(x.data());
 }
 
-template <class T> void InversesHandle<T>::dense(Out<T> out) {
-    check_size(out.size(), K * K);
-    matrices->dense(out.data());
-}
-
-template <class T> void InversesHandle<T>::keep(Out<T> half, Out<T> terms) const {
-    check_size(half.size(), K * (K + 1) / 2), check_size(terms.size(), matrices->capacity() * K);
-    matrices->save(half.data(), terms.data());
-}
-
-template <class T> void InversesHandle<T>::resume(In<T> half, In<T> terms) {
-    const int64_t used = int64_t(terms.size()) / (n * K);
-    check_size(half.size(), K * (K + 1) / 2), check_size(terms.size(), used * K);
-    matrices->restore(half.data(), terms.data(), used);
-}
-
 template <class T> void InversesHandle<T>::put(int64_t i, In<T> from) {
     check_one(i, from.size(), K * K);
     matrices->replace(i, from.data());
@@ -52,14 +36,10 @@ template <class T> static void declare(nb::module_& m, const char* name) {
     nb::class_<I>(m, name)
         .def(nb::init<int64_t, int64_t, const std::string&>(), "n"_a, "K"_a, nb::kw_only(), "isa"_a)
         .def("diagonal", &I::diagonal)
-        .def("dense", &I::dense)
-        .def("keep", &I::keep)
-        .def("resume", &I::resume)
         .def("put", &I::put)
         .def("keep_one", &I::keep_one)
         .def("resume_one", &I::resume_one)
-        .def("waiting", &I::waiting)
-        .def("used", &I::used);
+        .def("waiting", &I::waiting);
 }
 
 void declare_inverses(nb::module_& m) {
