@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -69,38 +68,6 @@ class Network32(Network64): ...
 class Inverses64:
     def __init__(self, n: int, K: int, *, isa: str) -> None: ...
     def diagonal(self, x: Array, /) -> None: ...
-    def times(self, x: Sequence[Array], Px: Array, threads: int, /) -> None: ...
-    def learn(
-        self,
-        theta: Array,
-        theta_sum: Array,
-        lam: Array,
-        m: Array,
-        z: Array,
-        h: Array,
-        ky: Array,
-        L: Array,
-        deg: Array,
-        pull: float,
-        next: Array,
-        next_m: Array,
-        threads: int,
-        /,
-    ) -> bool: ...
-    def close(
-        self,
-        theta: Array,
-        theta_sum: Array,
-        lam: Array,
-        total: Array,
-        deg: Array,
-        pull: float,
-        eta_g: float,
-        next: Array,
-        q: Array,
-        /,
-    ) -> None: ...
-    def lower(self, u: Array, /) -> None: ...
     def dense(self, out: Array, /) -> None: ...
     def replace(self, dense: Array, /) -> None: ...
     def keep(self, half: Array, terms: Array, /) -> None: ...

@@ -61,28 +61,12 @@ template <class T> class Network {
     virtual void replace(int64_t p, const T* dense, T factor) = 0;
 };
 
-// The second-order step of n rows, one per learner and kernel, in the symbols of docs/math.md. Arrays are
-// (n, K), except for h, ky and L (n,) and deg (n / kernels,).
-template <class T> struct NewtonRound {
-    const T *theta, *theta_sum, *lam, *m, *z, *h, *ky, *L, *deg;
-    int64_t kernels;  // of each learner
-    T pull;           // rho / 2
-    T *next, *next_m;
-};
-
 // n symmetric (K, K) matrices P = M^-1 of the second-order step; inverse.hpp describes their storage.
 template <class T> class Inverses {
   public:
     virtual ~Inverses() = default;
     // Sets the diagonals (n,) of new matrices, which are zero elsewhere.
     virtual void set_diagonal(const T* x) = 0;
-    // Writes P x (count, n, K) of two or three x (n, K).
-    virtual void multiply(const T* const* x, int count, T* Px, int threads) = 0;
-    // Computes theta' and m', and makes P the inverse of M + h z z^T. If any theta', L or new P is not
-    // finite, it returns false and leaves P unchanged.
-    virtual bool learn(const NewtonRound<T>& round, int threads) = 0;
-    // Subtracts u u^T from P; u (n, K).
-    virtual void downdate(const T* u) = 0;
     // Writes P (n, K, K).
     virtual void dense(T* out) = 0;
     // Replaces P (n, K, K).

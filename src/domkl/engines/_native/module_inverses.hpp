@@ -1,7 +1,6 @@
 // The second-order step's matrices for Python: checks shapes and releases the interpreter's lock.
 #pragma once
 #include <memory>
-#include <vector>
 
 #include "engine.hpp"
 #include "module.hpp"
@@ -16,14 +15,6 @@ template <class T> class InversesHandle {
         : n(n), K(K), matrices(std::move(shared)) {}
 
     void diagonal(In<T> x);
-    // P x (count, n, K) of two or three x (n, K).
-    void times(const std::vector<In<T>>& x, Out<T> Px, int threads);
-    bool learn(In<T> theta, In<T> theta_sum, In<T> lam, In<T> m, In<T> z, In<T> h, In<T> ky, In<T> L,
-               In<T> deg, double pull, Out<T> next, Out<T> next_m, int threads);
-    // The end of a round: lam' (n, K), and q' from the losses that enter Hedge.
-    void close(In<T> theta, In<T> theta_sum, In<T> lam, In<T> total, In<T> deg, double pull, double eta_g,
-               Out<T> next, Out<T> q) const;
-    void lower(In<T> u);
     void dense(Out<T> out);
     void replace(In<T> from);
     void keep(Out<T> half, Out<T> terms) const;
@@ -44,12 +35,6 @@ template <class T> class InversesHandle {
     }
     void check_size(size_t size, int64_t each) const {
         require(int64_t(size) == n * each, "arrays must fit n and K");
-    }
-
-    // The number of kernels of each of so many learners.
-    int64_t kernels_of(size_t learners) const {
-        require(learners > 0 && n % int64_t(learners) == 0, "deg must fit n");
-        return n / int64_t(learners);
     }
 
     int64_t n, K;

@@ -6,6 +6,7 @@
 #include "round.hpp"
 
 #include "../inverses.hpp"
+#include "../thread_pool.hpp"
 #include "consensus.hpp"
 #include "exchange.hpp"
 #include "features.hpp"
