@@ -49,11 +49,11 @@ template <class T> class Inverse {
     }
 
     // From the P x and P b of `multiply`: u of the next term, for M' = M + h x x^T, and P' b = P b - u (u.b)
-    // in place of P b. `downdate` then makes P' = P - u u^T. Returns 0, or NaN if any of them is not finite.
-    DOMKL_NOINLINE T solve(double h, const T* x, const T* b, const T* Px, T* Pb) {
+    // in place of P b. `downdate` then makes P' = P - u u^T.
+    DOMKL_NOINLINE void solve(double h, const T* x, const T* b, const T* Px, T* Pb) {
         const int64_t end = Kp;
         T* u = next();
-        Vec<T> xPx = {}, bPx = {}, zero = {}, none = {};
+        Vec<T> xPx = {}, bPx = {};
         for (int64_t k = 0; k < end; k += W) {
             const Vec<T> px = load(Px + k);
             xPx += px * load(x + k), bPx += px * load(b + k);
@@ -64,9 +64,7 @@ template <class T> class Inverse {
             const Vec<T> uk = by * load(Px + k), pb = load(Pb + k) - ub * uk;
             store(u + k, uk);
             store(Pb + k, pb);
-            zero += uk * T(0), none += pb * T(0);
         }
-        return sum<T>(zero + none);
     }
     // P' = P - u u^T with the u of `solve`.
     void downdate() { ++pending_; }

@@ -1,4 +1,4 @@
-// The inverses of several learners and kernels, which Python calls directly or a device uses itself.
+// The inverses of several learners or kernels, which a device or the rows of `Auto` use.
 #pragma once
 #include <vector>
 

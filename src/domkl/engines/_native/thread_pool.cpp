@@ -8,7 +8,7 @@ namespace domkl {
 
 using Clock = std::chrono::steady_clock;
 
-// Longer than a learner spends in Python between two products.
+// Longer than rows spend in Python between two calls.
 constexpr std::chrono::microseconds POLL_TIME{150};
 constexpr int POLLS_PER_CLOCK = 16;
 

@@ -51,10 +51,7 @@ template <class T> class NativeRound final : public Round<T> {
         return true;
     }
 
-    void predict(const double* x, double* prediction) override {
-        const Mixed all = whole.parts(prediction, n.J), own = apart.parts(prediction + whole.size(n.J), n.J);
-        for_each([&](int64_t thread, int64_t j) { predict(thread, j, x + j * n.d, all, own); });
-    }
+    void predict(const double* x, double* prediction) override { predict(x, prediction, nullptr); }
 
     void features(T* z) const override {
         for (int64_t j = 0; j < n.J; ++j)
@@ -69,6 +66,7 @@ template <class T> class NativeRound final : public Round<T> {
         for_each([&](int64_t thread, int64_t j) {
             learn(thread, j, x + j * n.d, y + j * n.m, weight ? weight[j] : 1, all,
                   has_apart ? &own : nullptr);
+            if (exchange) exchange->send(j);
         });
         memory.finish();
         for (int64_t j = 0; j < n.J; ++j)
@@ -124,8 +122,7 @@ template <class T> class NativeRound final : public Round<T> {
                      double* gaps) override {
         if (!is_lone && !exchange) throw std::invalid_argument("there is no network to exchange messages");
         for (int64_t t = 0; t < rounds; x += n.J * n.d, y += n.J * n.m, predictions += size()) {
-            predict(x, predictions);
-            if (!is_lone) for_each([&](int64_t, int64_t j) { note_gaps(j, gaps + (t * n.J + j) * n.m); });
+            predict(x, predictions, is_lone ? nullptr : gaps + t * n.J * n.m);
             int due = is_lone ? learn_alone(x, y, predictions) : learn(x, y, nullptr, predictions, true);
             ++t;
             if (due == nothing && !is_lone) due = exchange_round();
@@ -148,9 +145,9 @@ template <class T> class NativeRound final : public Round<T> {
         return due;
     }
 
-    // Messages over the network, which devices judge, combine and learn from. Returns what is due.
+    // Messages that `learn` sent over the network, which devices judge, combine and learn from. Returns what
+    // is due.
     int exchange_round() {
-        for_each([&](int64_t, int64_t j) { exchange->send(j); });
         exchange->begin();
         for_each([&](int64_t thread, int64_t j) {
             const int64_t count = exchange->count(j);
@@ -191,6 +188,14 @@ template <class T> class NativeRound final : public Round<T> {
         }
     }
 
+    // Predicts for all devices, and notes their gaps if asked for.
+    void predict(const double* x, double* prediction, double* gaps) {
+        const Mixed all = whole.parts(prediction, n.J), own = apart.parts(prediction + whole.size(n.J), n.J);
+        for_each([&](int64_t thread, int64_t j) {
+            predict(thread, j, x + j * n.d, all, own);
+            if (gaps) note_gaps(j, gaps + j * n.m);
+        });
+    }
     void predict(int64_t thread, int64_t j, const double* x, const Mixed& all, const Mixed& own) {
         const Solved<T> s = solved(thread, j);
         const Scratch room = scratch(thread);
