@@ -127,8 +127,7 @@ def _tell(rows: Sequence[Any], notes: Sequence[str], files: Sequence[Path]) -> N
             absent.setdefault(row.reason, []).append(row.name)
     for reason, names in absent.items():
         console.print(f"  left out: {reason} ({', '.join(names)})", soft_wrap=True, markup=False)
-    for note in notes:
-        console.print(f"  {note}", soft_wrap=True, markup=False)
+    show.notes(notes)
     for path in files:
         console.print(f"Written: {path}", soft_wrap=True)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -270,18 +268,6 @@ def forecast_rows(model: Forecasts, coverage: float) -> list[dict[str, Any]]:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def csv_of(rows: list[dict[str, Any]]) -> str:
-    """Rows as CSV."""
-    text = io.StringIO(newline="")
-    table = csv.DictWriter(text, [head for head in HEADS if head in rows[0]], lineterminator="\n")
-    table.writeheader()
-    table.writerows(
-        {k: results.plain(v) if isinstance(v, float) else "" if v is None else v for k, v in row.items()}
-        for row in rows
-    )
-    return text.getvalue()
 
 
 def write_predictions(run: Run, series: Series, path: Path, level: float = 0.9) -> tuple[Path, int]:
