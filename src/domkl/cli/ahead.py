@@ -109,6 +109,9 @@ def model_of(series: Series, run: Run) -> Forecasts:
 
 def run(args: argparse.Namespace) -> None:
     """Forecast a table's series; print the error of each lead, and write forecasts and model."""
+    options.refuse_beside_horizon(
+        args, "learners", "split", "live", "alarm_rate", "predictions", "save", "check"
+    )
     if not args.no_report:
         show.check_folder(args.out)
     series, found = learn(args, args.data, ahead.LEVELS)

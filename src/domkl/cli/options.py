@@ -207,6 +207,14 @@ def refuse_without(args: argparse.Namespace) -> None:
             raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
 
 
+def refuse_beside_horizon(args: argparse.Namespace, *options: str) -> None:
+    """Refuse options that mean nothing where a series is forecast."""
+    for option in options:
+        if getattr(args, option) not in (None, False):
+            name = option.replace("_", "-")
+            raise InputError(f"--{name} is given with --horizon; expected one of the two; leave one out")
+
+
 class Option(NamedTuple):
     """An option, and the field that it sets in each model; "" where a model has none."""
 

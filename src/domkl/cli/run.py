@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> None:
         return
     args.experiment = args.experiment or DEFAULT
     hours = options.hours_of(args)
-    if args.horizon is not None and hours is None:
+    if args.horizon is not None and (hours is None or ahead.experiment_of(args).data.path):
         ahead.run(args)
         return
     chosen = options.settle(args, _settings(args))
