@@ -150,7 +150,7 @@ def _chosen(args: argparse.Namespace) -> Experiment:
     if args.split is not None:
         chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, split=args.split))
     if args.data is not None or args.experiment is not None:
-        return options.settle(args, chosen)
+        return options.settle(args, chosen, several=True)
     options.need_data(args, *options.FIELDS, "query")
     if args.dataset in (None, "stations"):
         if args.learners not in (None, 3):
@@ -166,7 +166,7 @@ def _document(
 ) -> dict[str, Any]:
     J, T, d = source.split.X.shape
     what = {"data": source.name, "unit": source.unit, "learners": J, "rounds": T, "features": d}
-    rows = [compare.document(each) for each in tables]
+    rows = [[dataclasses.asdict(row) for row in each] for each in tables]
     several = [{"target": name, "rows": each} for name, each in zip(source.targets, rows, strict=False)]
     found = {"rows": rows[0]} if len(rows) == 1 else {"targets": several}
     return {**what, "graph": network, **found, "files": [str(f) for f in files], "notes": _notes(source)}

@@ -84,11 +84,15 @@ def add_columns(add: Callable[..., Any]) -> None:
     add("--missing", metavar="HOW", help=text)
 
 
-def settle(args: argparse.Namespace, chosen: Experiment) -> Experiment:
-    """The experiment with the data, columns and learners that the options name."""
+def settle(args: argparse.Namespace, chosen: Experiment, *, several: bool = False) -> Experiment:
+    """The experiment with the data, columns and learners that the options name; one target, or `several`."""
     if args.data is None and not chosen.data.path:
         need_data(args, *FIELDS, "query", "learners")
     chosen = dataclasses.replace(chosen, columns=columns(args, chosen.columns))
+    if chosen.columns.also and not several:
+        raise InputError(
+            f"--target names {', '.join(chosen.columns.targets)}; expected one column; leave the others out"
+        )
     if args.data is not None:
         split = args.split or HOW
         data = dataclasses.replace(chosen.data, path=args.data, query=args.query or "", split=split)

@@ -156,7 +156,7 @@ def _predict(model: DOMKL, X: Array, who: list[int], coverage: float, bar: Any) 
 
 def _rows(model: DOMKL, table: Table, who: list[int], y_hat: Array, wide: Array) -> list[dict[str, Any]]:
     names: tuple[Hashable, ...] = model.learners
-    targets, y, rows = targets_of(model), table.y.reshape(y_hat.shape), []
+    targets, y, rows = targets_of(model), _labels(table, y_hat), []
     heads = [results.value_heads(name, targets) for name in targets]
     for i in np.argsort(table.rows, kind="stable"):
         row: dict[str, Any] = {"row": table.rows[i]}
@@ -174,6 +174,11 @@ def _rows(model: DOMKL, table: Table, who: list[int], y_hat: Array, wide: Array)
     return rows
 
 
+def _labels(table: Table, y_hat: Array) -> Array:
+    """Labels as predictions (N, m) are; NaN where the table does not know what is predicted."""
+    return table.y.reshape(y_hat.shape) if table.y.size == y_hat.size else np.full_like(y_hat, np.nan)
+
+
 def _class(table: Table, score: float) -> str:
     positive = table.columns.positive_label
     others = [label for label in table.labels if label != positive]
@@ -186,7 +191,7 @@ def _known(value: float) -> float | None:
 
 def _about(model: DOMKL, table: Table, y_hat: Array) -> dict[str, Any]:
     """How many rows, and how large the errors are where labels are known."""
-    y = table.y.reshape(y_hat.shape)
+    y = _labels(table, y_hat)
     known = np.isfinite(y)
     with np.errstate(invalid="ignore"):
         roots = np.sqrt(np.where(known, (y_hat - y) ** 2, 0).sum(0) / known.sum(0))

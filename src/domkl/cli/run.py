@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> None:
     if args.horizon is not None and (hours is None or ahead.experiment_of(args).data.path):
         ahead.run(args)
         return
-    chosen = options.settle(args, _settings(args))
+    chosen = options.settle(args, _settings(args), several=True)
     if args.check:
         inspect.check(chosen, args.json)
         return
