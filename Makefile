@@ -37,7 +37,6 @@ reproduce: $(VENV)/.dev  ## the paper's tables beside the printed figures
 
 bench: $(PEERS)/.ready  ## measure engines, limit and peers; write results, pictures and tables
 	$(PEERS)/bin/python benchmarks/bench --out benchmarks/results
-	$(PEERS)/bin/domkl bench --only w5,sizes --json > benchmarks/results/auto.json
 	$(PEERS)/bin/python benchmarks/native.py --json benchmarks/results/native.json
 	$(PEERS)/bin/python benchmarks/scaling.py
 	$(PEERS)/bin/python benchmarks/plot.py

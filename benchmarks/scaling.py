@@ -12,14 +12,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parent / "bench"))
+
+import auto
+import workloads
+
 import domkl
-from domkl.cli import bench, bench_auto
+from domkl.cli.bench import engine_in_use, machine
 
 HERE = Path(__file__).parent
 BASE = {"J": 64, "P": 8, "D": 64, "d": 32, "degree": 6}
@@ -45,19 +51,19 @@ def lattice(J: int, degree: int) -> list[tuple[int, int]]:
     return [(j, (j + k) % J) for j in range(J) for k in range(1, degree // 2 + 1)]
 
 
-def trial(shape: dict[str, int], T: int) -> bench.Trial:
+def trial(shape: dict[str, int], T: int) -> workloads.Trial:
     """Seconds of one of T rounds."""
     J = shape["J"]
-    X, y = bench.stream(J, T, shape["d"])
+    X, y = workloads.stream(J, T, shape["d"])
     V = domkl.kernels.gaussian(shape["d"], shape["D"], sigma2=np.logspace(-1, 1, shape["P"]).tolist())
     graph = domkl.graph.as_graph(lattice(J, shape["degree"]), J)
     model = domkl.Paper(kernels=V)
-    return bench.timed(lambda: domkl.simulate(X, y, graph, model=model, threads=1), T)
+    return workloads.timed(lambda: domkl.simulate(X, y, graph, model=model, threads=1), T)
 
 
-def auto_trial(shape: dict[str, int], T: int, warm: int) -> bench.Trial:
+def auto_trial(shape: dict[str, int], T: int, warm: int) -> workloads.Trial:
     """Seconds of one of T rounds of `Auto`."""
-    turns = bench_auto.Turns(bench_auto.AutoShape(**shape), "auto", 32, 1, warm, T)
+    turns = auto.Turns(auto.AutoShape(**shape), "auto", 32, 1, warm, T)
     return lambda: turns() * shape["J"]
 
 
@@ -75,11 +81,11 @@ def exponent(x: list[int], seconds: list[float]) -> dict[str, float]:
 
 
 def measure(
-    base: dict[str, int], ranges: dict[str, list[int]], turns: int, make: Callable[..., bench.Trial]
+    base: dict[str, int], ranges: dict[str, list[int]], turns: int, make: Callable[..., workloads.Trial]
 ) -> list[dict[str, Any]]:
     """Each quantity's sweep; `make` gives a trial of a shape."""
     shapes = {f"{name} = {x}": base | {name: x} for name, xs in ranges.items() for x in xs}
-    least = bench.best({name: make(shape) for name, shape in shapes.items()}, turns)
+    least = workloads.best({name: make(shape) for name, shape in shapes.items()}, turns)
     result = []
     for name, xs in ranges.items():
         seconds = [least[f"{name} = {x}"] for x in xs]
@@ -99,16 +105,16 @@ def main() -> None:
         "--only", default="paper,auto", help="which model's sweeps; others stay as they were"
     )
     args = options.parse_args()
-    turns, T, warm = (2, 3, 40) if args.quick else (7, ROUNDS, bench_auto.WARM)
+    turns, T, warm = (2, 3, 40) if args.quick else (7, ROUNDS, auto.WARM)
     path = args.out / "scaling.json"
     document: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     if "paper" in args.only:
         sweeps = measure(BASE, SWEEPS, turns, lambda shape: trial(shape, T))
-        about = {"machine": bench.machine(), "engine": bench.engine_in_use()}
+        about = {"machine": machine(), "engine": engine_in_use()}
         document |= {**about, "base": BASE, "sweeps": sweeps}
     if "auto" in args.only:
         sweeps = measure(AUTO, AUTO_SWEEPS, turns, lambda shape: auto_trial(shape, T, warm))
-        about = {"machine": bench.machine(), "engine": bench.engine_in_use()}
+        about = {"machine": machine(), "engine": engine_in_use()}
         document["auto"] = {**about, "base": AUTO, "sweeps": sweeps}
     args.out.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=2) + "\n")

@@ -322,3 +322,33 @@ def test_what_matters_to_a_forecast_is_what_swapping_really_does(tmp_path, capsy
     ):
         assert cli.main(["explain", f"{out}/model.domkl", *wrong]) == 2
         assert words in capsys.readouterr().err
+
+
+def test_an_experiments_own_series_is_forecast_and_compared(tmp_path, capsys):
+    demand(tmp_path, 60)
+    (tmp_path / "mine.toml").write_text(
+        '[data]\npath = "shop.csv"\n[columns]\ntarget = "demand"\n[model]\nsize = 40\n'
+    )
+    mine = [str(tmp_path / "mine.toml"), "--horizon", "1h", "--rounds", "40", "--json"]
+    assert cli.main(["run", *mine, "--no-report"]) == 0
+    run = json.loads(capsys.readouterr().out)
+    assert (run["target"], run["rounds"], run["leads"][0]["lead"]) == ("demand", 40, "1h")
+    assert cli.main(["compare", *mine]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert (compared["target"], compared["rounds"], compared["leads"]) == ("demand", 40, ["1h"])
+
+
+@pytest.mark.parametrize(
+    "option", [["--live"], ["--alarm-rate", "0.1"], ["--learners", "2"], ["--save", "m"]]
+)
+def test_what_means_nothing_with_a_horizon_is_refused(option, capsys):
+    assert cli.main(["run", "--horizon", "1h,2h", *option]) == 2
+    assert f"{option[0]} is given with --horizon" in capsys.readouterr().err
+
+
+def test_a_name_that_a_spreadsheet_would_compute_is_inert_in_a_forecast(tmp_path, capsys):
+    lines = [f"2024-05-01 {t:02}:00,{site},{t % 5}" for t in range(20) for site in ("=HYPERLINK(1)", "b")]
+    (tmp_path / "s.csv").write_text("\n".join(["time,site,y", *lines]))
+    given = ["--target", "y", "--learner-column", "site", "--horizon", "1h", "--size", "40"]
+    assert cli.main(["predict", str(tmp_path / "s.csv"), *given]) == 0
+    assert "\n'=HYPERLINK(1)," in capsys.readouterr().out

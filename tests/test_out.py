@@ -383,6 +383,6 @@ def test_a_narrow_terminal_explains_only_what_it_shows():
 
     outcome = OUTCOMES["stations"]()
     assert re.search(r"^CV ", printed(outcome, 120), re.MULTILINE)
-    narrow = printed(outcome, 60)
+    narrow = printed(outcome, 50)
     assert not re.search(r"^CV ", narrow, re.MULTILINE)
     assert re.search(r"^No room for .*\bCV\b", narrow, re.MULTILINE)

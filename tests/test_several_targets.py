@@ -11,6 +11,7 @@ import pytest
 
 import domkl
 from domkl import cli
+from domkl.faces.saved import About
 
 
 @pytest.fixture
@@ -113,3 +114,35 @@ def test_what_several_targets_cannot_do_is_refused(path, argv, words, capsys):
     err = capsys.readouterr().err
     assert words in err
     assert len([line for line in err.splitlines() if line.startswith("domkl: ")]) == 1
+
+
+def test_devices_of_one_machine_learn_one_target(path, capsys):
+    given = ["--data", str(path), "--target", "load,heat", "--learner-column", "site"]
+    assert cli.main(["up", *given]) == 2
+    assert "--target names load, heat; expected one column" in capsys.readouterr().err
+
+
+def test_a_model_made_in_python_predicts_a_file_without_its_targets(tmp_path, capsys):
+    model, rng = domkl.DOMKL(model=domkl.Auto(size=40)), np.random.default_rng(0)
+    for x in rng.uniform(size=(80, 2)):
+        model.learn(x, [x[0], 10 * x[1]])
+    model.about = About(("u", "v"))
+    model.save(tmp_path / "m.domkl")
+    (tmp_path / "new.csv").write_text("u,v\n0.5,0.5\n")
+    assert cli.main(["predict", str(tmp_path / "m.domkl"), "--data", str(tmp_path / "new.csv")]) == 0
+    (row,) = table(capsys.readouterr().out)
+    assert float(row["y1_hat"]) == pytest.approx(0.5, abs=0.2)
+    assert float(row["y2_hat"]) == pytest.approx(5, abs=2)
+
+
+def test_labels_known_later_are_learnt_then(path, capsys):
+    rows = path.read_text().splitlines()
+    days = [f"2024-05-{1 + t // 24:02} {t % 24:02}:00" for t in range(243)]
+    late = [f"{row},{days[t]},{days[t + 3]}" for t, row in enumerate(rows[1:])]
+    path.write_text("\n".join([f"{rows[0]},when,told", *late]))
+    common = ("--time", "when", "--known", "told", "--features", "u,v", "--no-report", "--json")
+    given = ["run", "--data", str(path), "--target", "load,heat", "--size", "40", *common]
+    assert cli.main(given) == 0
+    found = json.loads(capsys.readouterr().out)["targets"]
+    assert [one["rounds"] for one in found] == [240, 240]
+    assert found[1]["network"]["rmse"] < 0.25

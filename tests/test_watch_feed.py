@@ -192,7 +192,7 @@ def test_a_simulation_shows_dates_and_which_inputs_matter():
     watching = live.RunWatch(chosen, source)
     watching.feed.document("JFK")  # a browser looks at it
     run = trial.learn(chosen.model, source.split, trial.network("ring", source.split.names), watch=watching)
-    watching._inputs._due, until = 0.0, time.monotonic() + 20  # it is time to, whenever that would be
+    watching._due, until = 0.0, time.monotonic() + 20  # it is time to, whenever that would be
     while watching.feed.explained_at(1) != 150 and time.monotonic() < until:
         watching.look()
         time.sleep(0.01)

@@ -1,9 +1,9 @@
-"""Everything about speed: what `domkl bench` measures, the literal twin, other libraries, more workloads.
+"""Everything about speed: engines beside the machine's limits, the literal twin, other libraries.
 
     python benchmarks/bench [--quick] [--out DIR]     some minutes, with the machine for itself
 
 W1 gets the literal twin of tests/naive.py, W2 other libraries where they are installed; W3 are large
-networks, W4 is the second-order step. The figures of docs/performance.md are made of DIR/bench.json.
+networks, W4 is the second-order step. The figures of docs/performance.md are made of DIR/workloads.json.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.metadata
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -23,9 +24,12 @@ import networks
 import peers
 import second_order
 import targets
+import workloads
+from auto import EngineRun
 
 from domkl.base.words import NONE, digits, number
-from domkl.cli import bench, show
+from domkl.cli import show
+from domkl.cli.bench import costs, made_folder, write
 from domkl.exchange import graph
 from domkl.lab.sheet import Sheet
 from domkl.learning import kernels
@@ -36,18 +40,18 @@ TWIN = "literal twin"
 PACKAGES = ("river", "scikit-learn", "vowpalwabbit")
 
 
-def twin_us(size: bench.Size, rounds: int) -> float:
+def twin_us(size: workloads.Size, rounds: int) -> float:
     """Microseconds of one learner and step of the literal twin."""
     spec = importlib.util.spec_from_file_location("naive", ROOT / "tests" / "naive.py")
     naive = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(naive)
-    shape, rates = bench.NETWORK, Rates.paper(bench.FULL.T)
-    X, y = bench.stream(shape.J, rounds, shape.d)
+    shape, rates = workloads.NETWORK, Rates.paper(workloads.FULL.T)
+    X, y = workloads.stream(shape.J, rounds, shape.d)
     V, near = kernels.gaussian(shape.d, shape.D), graph.named("complete", shape.J).neighbours
-    trial = bench.timed(
+    trial = workloads.timed(
         lambda: naive.domkl(X, y, near, V, rates.rho, rates.eta, rates.eta_g), shape.J * rounds
     )
-    return 1e6 * bench.best({TWIN: trial}, size.turns)[TWIN]
+    return 1e6 * workloads.best({TWIN: trial}, size.turns)[TWIN]
 
 
 def versions() -> dict[str, str]:
@@ -62,31 +66,29 @@ def versions() -> dict[str, str]:
 
 def measure(quick: bool) -> dict[str, Any]:
     """All figures as one document."""
-    size = bench.QUICK if quick else bench.FULL
-    document = bench.measure(("limits", "w1", "w2"), quick=quick)
+    size = workloads.QUICK if quick else workloads.FULL
+    document = workloads.measure(quick)
     document["machine"]["peers"] = versions()
-    limits = [bench.Limits(*known) for known in map(networks.rates_of, document["limits"])]
+    limits = [workloads.Limits(*known) for known in map(networks.rates_of, document["limits"])]
     w1 = document["w1"]
-    w1["rows"].append(
-        {**bench.EngineRun(TWIN, "twin", 64, 1)._asdict(), "us": twin_us(size, 1 if quick else 4)}
-    )
+    w1["rows"].append({**EngineRun(TWIN, "twin", 64, 1)._asdict(), "us": twin_us(size, 1 if quick else 4)})
     if "limit_us" in w1["rows"][0]:
         w1["ratios"]["twin_to_native"] = w1["rows"][-1]["us"] / w1["rows"][0]["us"]
     single = next((one for one in limits if (one.bits, one.threads) == (64, 1)), None)
     others = {peer.name: peer.make for peer in peers.present()}
-    document["w2"] = {**bench.device(others, size, single), "missing": peers.missing()}
+    document["w2"] = {**workloads.device(others, size, single), "missing": peers.missing()}
     document["w3"] = networks.measure(quick, limits)
     document["w4"] = second_order.measure(quick)
     return {**document, "targets": targets.judge(document)}
 
 
 def print_more(document: dict[str, Any]) -> None:
-    """What `domkl bench` does not have."""
+    """Large networks, the second-order step, and targets."""
     for peer in document["w2"]["missing"]:
         print(f"  not installed: {peer['name']}; install it with: {peer['install']}")
     rows = [
         [
-            *bench.against(row),
+            *workloads.against(row),
             row.get("bound_by", NONE),
             digits(row["rounds_us"]),
             digits(row["seconds"]),
@@ -94,16 +96,16 @@ def print_more(document: dict[str, Any]) -> None:
         ]
         for row in document["w3"]["rows"]
     ]
-    heads = ("network", *bench.AGAINST, "bound by", "rounds\nµs", "in all\ns", "peak\nMB")
-    bench.table("W3: large networks", heads, rows, spare=(4, 5, 6, 7))
+    heads = ("network", *workloads.AGAINST, "bound by", "rounds\nµs", "in all\ns", "peak\nMB")
+    workloads.table("W3: large networks", heads, rows, spare=(4, 5, 6, 7))
     for key, what in (("network", "ring of 5, 17 kernels"), ("device", "one device, two models of 850")):
         known = document["w4"][key]["rows"]
         rows = [
-            [*bench.against(row), row.get("bound_by", NONE), digits(row.get("read_GB_per_s"))]
+            [*workloads.against(row), row.get("bound_by", NONE), digits(row.get("read_GB_per_s"))]
             for row in known
         ]
-        heads = ("engine", *bench.AGAINST, "bound by", "read\nGB/s")
-        bench.table(f"W4: the second-order step, {what}", heads, rows, known, spare=(4, 5))
+        heads = ("engine", *workloads.AGAINST, "bound by", "read\nGB/s")
+        workloads.table(f"W4: the second-order step, {what}", heads, rows, known, spare=(4, 5))
     rows = [
         [
             row["what"],
@@ -121,13 +123,17 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     options.add_argument("--quick", action="store_true", help="a few seconds in all; its figures mean little")
-    options.add_argument("--out", metavar="DIR", help="write the figures to DIR/bench.json")
+    options.add_argument("--out", metavar="DIR", help="write the figures to DIR/workloads.json")
     args = options.parse_args()
-    folder = bench.made_folder(args.out)
+    folder = made_folder(args.out)
     print("measuring; run nothing else meanwhile", file=sys.stderr)
     document = measure(args.quick)
-    bench.write(document, folder)
-    bench.print_all(document)
+    write(document, folder)
+    if folder is not None:
+        parts = {name: document[name] for name in ("quick", "machine", "engine", "limits", "w5")}
+        text = json.dumps({**parts, "sizes": costs(12, 1, args.quick)}, indent=2, ensure_ascii=False)
+        (folder / "auto.json").write_text(text + "\n", encoding="utf-8")
+    workloads.print_all(document)
     print_more(document)
 
 

@@ -17,11 +17,12 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
+import workloads
+from workloads import Limits, Shape
 
 from domkl import engines
 from domkl.base.errors import Error
-from domkl.cli import bench
-from domkl.cli.bench import Limits, Shape
+from domkl.cli.bench import caches, usable_cores
 from domkl.engines import Setting
 from domkl.exchange.graph import Graph, as_graph
 from domkl.learning import kernels, losses
@@ -121,7 +122,7 @@ def networks(size: W3Size) -> list[BenchNetwork]:
 
     Of the large ones, neighbours lie anywhere in one (a random graph), and side by side in the other.
     """
-    counts = (1, 2) if bench.usable_cores() > 1 else (1,)
+    counts = (1, 2) if usable_cores() > 1 else (1,)
     most = counts[-1]
     return [
         *(BenchNetwork("small", *size.small, threads=n, repeats=4) for n in counts),
@@ -137,14 +138,14 @@ def measure(quick: bool, known: list[Limits]) -> dict[str, Any]:
     size = QUICK if quick else FULL
     chosen, answers = networks(size), dict[str, dict[str, Any]]()
     trials = {network.name: _trial(network, answers) for network in chosen}
-    bench.best(trials, size.rounds)
+    workloads.best(trials, size.rounds)
     rows = [_row(network, answers[network.name], known) for network in chosen]
     us = {row["key"]: row["rounds_us"] for row in rows if (row["bits"], row["threads"]) == (64, 1)}
     ratios = {f"{key}_to_small": us[key] / us["small"] for key in ("large", "lattice")}
     return {"rows": rows, "ratios": ratios}
 
 
-def _trial(network: BenchNetwork, answers: dict[str, dict[str, Any]]) -> bench.Trial:
+def _trial(network: BenchNetwork, answers: dict[str, dict[str, Any]]) -> workloads.Trial:
     """Runs a child, and keeps the fastest one's answer."""
 
     def trial() -> float:
@@ -159,7 +160,7 @@ def _trial(network: BenchNetwork, answers: dict[str, dict[str, Any]]) -> bench.T
 
 def _row(network: BenchNetwork, answer: dict[str, Any], known: list[Limits]) -> dict[str, Any]:
     same = [one for one in known if (one.bits, one.threads) == (network.bits, network.threads)]
-    cache = max(bench.caches().values(), default=LAST_CACHE)
+    cache = max(caches().values(), default=LAST_CACHE)
     beside = against(network, same[0], answer["us"] / 1e6, cache) if same else {}
     return {"name": network.name, **network._asdict(), "deg": network.shape.deg, **answer, **beside}
 
@@ -205,7 +206,7 @@ def run_here(network: BenchNetwork) -> dict[str, Any]:
     """Microseconds for a learner and step: all of `simulate`, and its rounds without the graph's set-up."""
     J, T, d = network.J, network.T, network.d
     before = peak_bytes()
-    X, y = bench.stream(J, T, d, network.bits)
+    X, y = workloads.stream(J, T, d, network.bits)
     V = kernels.gaussian(d, network.D, sigma2=kernels.PAPER_SIGMA2[: network.P])
     graph, built = timed(lambda: _graph(network))
     options: Any = {"threads": network.threads, "keep_state": network.keep_state}

@@ -6,8 +6,9 @@ import importlib.util
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from workloads import Act
+
 from domkl.base.types import Array
-from domkl.cli.bench import Act
 from domkl.learning import kernels
 from domkl.learning.first_order import Rates
 from domkl.models.settings import KernelSpec, Paper

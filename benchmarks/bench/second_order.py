@@ -18,11 +18,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+import workloads
+from auto import EngineRun
+from workloads import Trial
 
-from domkl import engines
 from domkl.base.types import Array
-from domkl.cli import bench
-from domkl.cli.bench import EngineRun, Trial
+from domkl.cli.bench import engine_in_use
 from domkl.learning import first_order, kernels, losses, second_order
 from domkl.learning.first_order import Rates
 from domkl.models.settings import Paper
@@ -71,15 +72,15 @@ QUICK = W4Size(T=10, steps=2, rounds=2, seconds=0.001)
 
 def measure(quick: bool) -> dict[str, Any]:
     """Both workloads beside their limits, their trials interleaved."""
-    size, isa = QUICK if quick else FULL, bench.engine_in_use()["isa"]
-    runs = bench.contenders(isa is not None)
+    size, isa = QUICK if quick else FULL, engine_in_use()["isa"]
+    runs = workloads.contenders(isa is not None)
     trials: dict[str, Trial] = {}
     for key, shape in (("network", NETWORK), ("device", DEVICE)):
         for run in runs:
             trials[f"{key}, {run.name}"] = _run_trial(shape, run, size)
             if isa and run.engine == "native":
                 trials |= _limit_trials(shape, run, isa, size.seconds)
-    least = bench.best(trials, size.rounds)
+    least = workloads.best(trials, size.rounds)
     return {
         "network": _document(NETWORK, "network", runs, least),
         "device": _document(DEVICE, "device", runs, least),
@@ -147,12 +148,12 @@ def _name(loop: str, shape: StepShape, run: EngineRun) -> str:
 
 def _run_trial(shape: StepShape, run: EngineRun, size: W4Size) -> Trial:
     if shape.J > 1:
-        return bench.timed(_network(shape, run, size), shape.J * size.T)
-    return bench.timed(device(shape, run, size.steps), size.steps)
+        return workloads.timed(_network(shape, run, size), shape.J * size.T)
+    return workloads.timed(device(shape, run, size.steps), size.steps)
 
 
 def _network(shape: StepShape, run: EngineRun, size: W4Size) -> Callable[[], object]:
-    X, y = bench.stream(shape.J, size.T, shape.d, run.bits)
+    X, y = workloads.stream(shape.J, size.T, shape.d, run.bits)
     model = Paper(kernels=kernels.gaussian(shape.d, shape.D), rates=RATES, step="newton")
     options: Any = {"engine": run.engine, "threads": run.threads, "dtype": X.dtype.type}
     return lambda: simulate(X, y, "ring", model=model, **options)
@@ -162,7 +163,7 @@ def device(shape: StepShape, run: EngineRun, steps: int) -> Callable[[], second_
     """Steps of one device without neighbours, on features that are given; it goes on where it was."""
     dtype, loss = np.dtype(f"f{run.bits // 8}"), losses.get("squared")
     pulls = second_order.SecondOrderPulls.of(np.zeros((), dtype), RATES, loss)
-    state = second_order.init(shape.P, 2 * shape.D, pulls, engines.make_inverse(run.engine, run.threads))
+    state = second_order.init(shape.P, 2 * shape.D, pulls)  # in NumPy, whichever engine is timed beside
     Z, labels = _samples(shape, steps, dtype)
 
     def act() -> second_order.SecondOrderState:

@@ -109,6 +109,9 @@ def model_of(series: Series, run: Run) -> Forecasts:
 
 def run(args: argparse.Namespace) -> None:
     """Forecast a table's series; print the error of each lead, and write forecasts and model."""
+    options.refuse_beside_horizon(
+        args, "learners", "split", "live", "alarm_rate", "predictions", "save", "check"
+    )
     if not args.no_report:
         show.check_folder(args.out)
     series, found = learn(args, args.data, ahead.LEVELS)
@@ -130,16 +133,10 @@ def run(args: argparse.Namespace) -> None:
     who = f"{plural(J, 'learner')}, {plural(T, 'reading')} each"
     title = f"{series.table.name}: {series.table.target} ahead, {who}"
     show.sheet(ahead.sheet(rows, title, J))
-    console = show.console()
     words = unused_words(unused(found.trust), J).strip()
-    for note in (
-        *[words] * bool(words),
-        *series.notes,
-        *(f"refused {fault}" for fault in series.table.faults),
-    ):
-        console.print(f"  {note}", soft_wrap=True, markup=False)
-    for name, path in files.items():
-        console.print(f"{name}: {path}", soft_wrap=True, markup=False)
+    refused = [f"refused {fault}" for fault in series.table.faults]
+    show.notes([*[words] * bool(words), *series.notes, *refused])
+    show.written_files(files)
 
 
 def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
@@ -147,7 +144,7 @@ def _write(series: Series, found: Run, folder: Path) -> dict[str, Path]:
     path, told = ahead.write_predictions(found, series, folder / PREDICTIONS)
     what = "Predictions" if told == found.y_hat.shape[1] else f"Predictions (the last {told:,} readings)"
     model = model_of(series, found)
-    results.write_whole(folder / FORECAST, ahead.csv_of(ahead.forecast_rows(model, 0.9)).encode())
+    results.write_whole(folder / FORECAST, results.csv_of(ahead.forecast_rows(model, 0.9)).encode())
     model.save(folder / MODEL)
     results.write_whole(folder / PAGE, page(found, series, model).encode())
     files = {"Report": PAGE, "Forecast": FORECAST, "Model": MODEL}
@@ -186,9 +183,9 @@ def _tell(
     if args.json:
         show.document({"target": target, "coverage": coverage, "rows": rows, "notes": list(notes)})
     elif args.out is not None:
-        results.write_whole(Path(args.out), ahead.csv_of(rows).encode())
+        results.write_whole(Path(args.out), results.csv_of(rows).encode())
     else:
-        sys.stdout.write(ahead.csv_of(rows))
+        sys.stdout.write(results.csv_of(rows))
     if not args.json:
         place = f": {args.out}" if args.out else ""
         bounds = f"{100 * coverage:g} % bounds"

@@ -43,7 +43,7 @@ def add_to(commands: Any) -> None:
     text += "target scaled to about 0 .. 1 (repeatable)"
     add("--add", action="append", default=[], metavar="MODULE:CLASS", help=text)
     text = "runs with other seeds, for mean and spread (default: 1)"
-    add("--trials", type=int, default=1, metavar="N", help=text)
+    add("--trials", type=int, metavar="N", help=text)
     show.add_table_options(add)
 
 
@@ -65,9 +65,10 @@ def run(args: argparse.Namespace) -> None:
     show.check_place(args)
     if not args.json:
         need("rich.console", "cli")  # before minutes of work, not after
+    trials = 1 if args.trials is None else args.trials
     with show.progress(f"comparing on {source.name}") as bar:
         report = partial(_report, bar)
-        tables = compare.tables(source, network, args.seed, report, contenders, args.trials)
+        tables = compare.tables(source, network, args.seed, report, contenders, trials)
     titles = [_title(source, args.graph)]
     if len(tables) > 1:
         titles = [f"{titles[0]}: {name}" for name in source.targets]
@@ -81,17 +82,14 @@ def run(args: argparse.Namespace) -> None:
         return
     for sheet in sheets:
         show.sheet(sheet)
-    if args.trials > 1:
-        show.console().print(f"means of {args.trials} trials, ± standard deviation")
+    if trials > 1:
+        show.console().print(f"means of {trials} trials, ± standard deviation")
     _tell(tables[0], _notes(source), files)
 
 
 def _forecasts(args: argparse.Namespace) -> None:
     """The same for forecasts, lead by lead."""
-    given = [name for name in ("dataset", "learners", "split") if getattr(args, name) is not None]
-    if given or args.trials != 1 or args.check:
-        name = [*given, *(["trials"] if args.trials != 1 else []), "check"][0]
-        raise InputError(f"--{name} is given with --horizon; expected one of the two; leave one out")
+    options.refuse_beside_horizon(args, "dataset", "learners", "split", "trials", "check")
     horizon, chosen = as_horizon(args.horizon), ahead.experiment_of(args)
     series = ahead.series_of(args, args.data, chosen, horizon)
     graph = ahead.graph_of(args, series, chosen)
@@ -127,8 +125,7 @@ def _tell(rows: Sequence[Any], notes: Sequence[str], files: Sequence[Path]) -> N
             absent.setdefault(row.reason, []).append(row.name)
     for reason, names in absent.items():
         console.print(f"  left out: {reason} ({', '.join(names)})", soft_wrap=True, markup=False)
-    for note in notes:
-        console.print(f"  {note}", soft_wrap=True, markup=False)
+    show.notes(notes)
     for path in files:
         console.print(f"Written: {path}", soft_wrap=True)
 
@@ -153,7 +150,7 @@ def _chosen(args: argparse.Namespace) -> Experiment:
     if args.split is not None:
         chosen = dataclasses.replace(chosen, data=dataclasses.replace(chosen.data, split=args.split))
     if args.data is not None or args.experiment is not None:
-        return options.settle(args, chosen)
+        return options.settle(args, chosen, several=True)
     options.need_data(args, *options.FIELDS, "query")
     if args.dataset in (None, "stations"):
         if args.learners not in (None, 3):
@@ -169,7 +166,7 @@ def _document(
 ) -> dict[str, Any]:
     J, T, d = source.split.X.shape
     what = {"data": source.name, "unit": source.unit, "learners": J, "rounds": T, "features": d}
-    rows = [compare.document(each) for each in tables]
+    rows = [[dataclasses.asdict(row) for row in each] for each in tables]
     several = [{"target": name, "rows": each} for name, each in zip(source.targets, rows, strict=False)]
     found = {"rows": rows[0]} if len(rows) == 1 else {"targets": several}
     return {**what, "graph": network, **found, "files": [str(f) for f in files], "notes": _notes(source)}

@@ -122,8 +122,7 @@ def _print(seen: Inspected) -> None:
     console = show.console()
     if seen.found.views:
         show.sheet(_table(seen))
-    for note in seen.notes:
-        console.print(f"  {note}", soft_wrap=True, markup=False)
+    show.notes(seen.notes)
     for fault in seen.faults:
         console.print(f"Refused: {fault}", soft_wrap=True, markup=False)
     for fact, remedy in seen.problems:

@@ -31,43 +31,6 @@ from ..watch import Feed, RunFeed, Server
 FIRST, EVERY, REST = 2.0, 10.0, 200.0
 
 
-class RunInputs:
-    """Explains the learner that the page shows, now and then; `factor` brings effects to the page's unit."""
-
-    def __init__(self, feed: RunFeed, source: Source, factor: float) -> None:
-        d = source.split.X.shape[-1]
-        self._feed, self._factor = feed, factor
-        self._named = About(source.inputs, columns=source.columns).groups(d)
-        self._due = time.monotonic() + FIRST if d <= explain.MOST_INPUTS else float("inf")
-
-    def look(self, model: Model | None, round: int) -> None:
-        """Begin to explain if it is time to; called between two rounds, or when there are no more."""
-        start, j = time.monotonic(), self._feed.looked_at
-        if start < self._due or self._feed.explained_at(j) == round:
-            return
-        before, self._due = self._due, float("inf")  # until this one has ended
-        try:
-            asked = None if model is None else model.as_function(j)
-        except Exception as error:
-            _complain(error)
-            return
-        if asked is None:  # it has learnt nothing yet, or cannot tell
-            self._due = before
-        else:
-            threading.Thread(target=self._show, args=(j, round, asked, start), daemon=True).start()
-
-    def _show(self, j: int, round: int, asked: tuple[Function, Array], start: float) -> None:
-        try:
-            found = explain.effects(*asked, *self._named).listed(self._factor)
-        except Exception as error:
-            _complain(error)
-            return
-        if found:
-            self._feed.explain(j, round, found)
-        now = time.monotonic()
-        self._due = now + max(EVERY, REST * (now - start))
-
-
 def _complain(error: Exception) -> None:
     """Nothing that is only shown may cost more than a line."""
     print(f"domkl: inputs cannot be explained: {error!r}", file=sys.stderr)
@@ -112,11 +75,13 @@ def of_run(listen: str, chosen: Experiment, source: Source) -> Iterator[Watch]:
 
 
 class RunWatch:
-    """Shows each round of a simulation on a page, and now and then which inputs matter."""
+    """Shows each round of a simulation on a page, and now and then which inputs matter to who is shown."""
 
     def __init__(self, chosen: Experiment, source: Source) -> None:
-        self.feed = _run_feed(chosen, source)
-        self._inputs = RunInputs(self.feed, source, _unit(chosen.model, source)[0])
+        d = source.split.X.shape[-1]
+        self.feed, self._factor = _run_feed(chosen, source), _unit(chosen.model, source)[0]
+        self._named = About(source.inputs, columns=source.columns).groups(d)
+        self._due = time.monotonic() + FIRST if d <= explain.MOST_INPUTS else float("inf")
         self._model: Model | None = None
 
     def __call__(self, seen: Watched) -> None:
@@ -125,8 +90,32 @@ class RunWatch:
         self.look()
 
     def look(self) -> None:
-        """Explain the learner that is shown, if it is time to."""
-        self._inputs.look(self._model, self.feed.done)
+        """Begin to explain the learner that is shown, if it is time to; between two rounds, or after them."""
+        start, j = time.monotonic(), self.feed.looked_at
+        if start < self._due or self.feed.explained_at(j) == self.feed.done or self._model is None:
+            return
+        before, self._due = self._due, float("inf")  # until this one has ended
+        try:
+            asked = self._model.as_function(j)
+        except Exception as error:
+            _complain(error)
+            return
+        if asked is None:  # it has learnt nothing yet, or cannot tell
+            self._due = before
+        else:
+            rest = (j, self.feed.done, asked, start)
+            threading.Thread(target=self._explain, args=rest, daemon=True).start()
+
+    def _explain(self, j: int, round: int, asked: tuple[Function, Array], start: float) -> None:
+        try:
+            found = explain.effects(*asked, *self._named).listed(self._factor)
+        except Exception as error:
+            _complain(error)
+            return
+        if found:
+            self.feed.explain(j, round, found)
+        now = time.monotonic()
+        self._due = now + max(EVERY, REST * (now - start))
 
 
 def _run_feed(chosen: Experiment, source: Source) -> RunFeed:

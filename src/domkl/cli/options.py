@@ -84,11 +84,15 @@ def add_columns(add: Callable[..., Any]) -> None:
     add("--missing", metavar="HOW", help=text)
 
 
-def settle(args: argparse.Namespace, chosen: Experiment) -> Experiment:
-    """The experiment with the data, columns and learners that the options name."""
+def settle(args: argparse.Namespace, chosen: Experiment, *, several: bool = False) -> Experiment:
+    """The experiment with the data, columns and learners that the options name; one target, or `several`."""
     if args.data is None and not chosen.data.path:
         need_data(args, *FIELDS, "query", "learners")
     chosen = dataclasses.replace(chosen, columns=columns(args, chosen.columns))
+    if chosen.columns.also and not several:
+        raise InputError(
+            f"--target names {', '.join(chosen.columns.targets)}; expected one column; leave the others out"
+        )
     if args.data is not None:
         split = args.split or HOW
         data = dataclasses.replace(chosen.data, path=args.data, query=args.query or "", split=split)
@@ -205,6 +209,14 @@ def refuse_without(args: argparse.Namespace) -> None:
     for name in ("future", "least", "most"):
         if args.horizon is None and getattr(args, name, None) is not None:
             raise InputError(f"--{name} is of forecasts; expected --horizon with it; add --horizon 1h")
+
+
+def refuse_beside_horizon(args: argparse.Namespace, *options: str) -> None:
+    """Refuse options that mean nothing where a series is forecast."""
+    for option in options:
+        if getattr(args, option) not in (None, False):
+            name = option.replace("_", "-")
+            raise InputError(f"--{name} is given with --horizon; expected one of the two; leave one out")
 
 
 class Option(NamedTuple):

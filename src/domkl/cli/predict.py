@@ -21,7 +21,6 @@ from ..datasets import Columns, Table
 from ..faces.ahead import Forecasts
 from ..faces.estimator import DOMKL
 from ..lab import results
-from ..lab.sheet import as_csv
 from ..learning import conformal
 from . import ahead, declare, options, show
 
@@ -74,19 +73,21 @@ def run(args: argparse.Namespace) -> None:
     if args.json:
         show.document({**about, "rows": rows})
     elif args.out is not None:
-        _write(rows, Path(args.out))
+        results.write_whole(Path(args.out), results.csv_of(rows).encode())
     else:
-        sys.stdout.write(_csv(rows))
+        sys.stdout.write(results.csv_of(rows))
     if not args.json:
         _tell(about, args.out, by)
 
 
 def targets_of(model: DOMKL) -> tuple[str, ...]:
     """What a model predicts; without a name, of one made in Python, "" or numbers."""
-    columns = model.about.columns
+    columns, target = model.about.columns, model.about.target
+    if isinstance(model, Forecasts):  # whose leads are many, and whose target is one
+        return (target,)
     if columns is not None and len(columns.targets) == model.targets:
         return columns.targets
-    return (model.about.target,) if model.targets == 1 else tuple(f"y{k + 1}" for k in range(model.targets))
+    return (target,) if model.targets == 1 else tuple(f"y{k + 1}" for k in range(model.targets))
 
 
 def rows_of(model: DOMKL, path: str, source: str, query: str = "") -> Table:
@@ -155,7 +156,7 @@ def _predict(model: DOMKL, X: Array, who: list[int], coverage: float, bar: Any) 
 
 def _rows(model: DOMKL, table: Table, who: list[int], y_hat: Array, wide: Array) -> list[dict[str, Any]]:
     names: tuple[Hashable, ...] = model.learners
-    targets, y, rows = targets_of(model), table.y.reshape(y_hat.shape), []
+    targets, y, rows = targets_of(model), _labels(table, y_hat), []
     heads = [results.value_heads(name, targets) for name in targets]
     for i in np.argsort(table.rows, kind="stable"):
         row: dict[str, Any] = {"row": table.rows[i]}
@@ -173,6 +174,11 @@ def _rows(model: DOMKL, table: Table, who: list[int], y_hat: Array, wide: Array)
     return rows
 
 
+def _labels(table: Table, y_hat: Array) -> Array:
+    """Labels as predictions (N, m) are; NaN where the table does not know what is predicted."""
+    return table.y.reshape(y_hat.shape) if table.y.size == y_hat.size else np.full_like(y_hat, np.nan)
+
+
 def _class(table: Table, score: float) -> str:
     positive = table.columns.positive_label
     others = [label for label in table.labels if label != positive]
@@ -185,7 +191,7 @@ def _known(value: float) -> float | None:
 
 def _about(model: DOMKL, table: Table, y_hat: Array) -> dict[str, Any]:
     """How many rows, and how large the errors are where labels are known."""
-    y = table.y.reshape(y_hat.shape)
+    y = _labels(table, y_hat)
     known = np.isfinite(y)
     with np.errstate(invalid="ignore"):
         roots = np.sqrt(np.where(known, (y_hat - y) ** 2, 0).sum(0) / known.sum(0))
@@ -200,19 +206,6 @@ def _about(model: DOMKL, table: Table, y_hat: Array) -> dict[str, Any]:
         "rmse": None if table.labels else rmse if len(rmse) > 1 else next(iter(rmse.values())),
         "accuracy": right,
     }
-
-
-def _csv(rows: list[dict[str, Any]]) -> str:
-    heads = list(rows[0])
-    body = (
-        [results.plain(v) if isinstance(v, float) else "" if v is None else v for v in map(row.get, heads)]
-        for row in rows
-    )
-    return as_csv([heads, *body])
-
-
-def _write(rows: list[dict[str, Any]], path: Path) -> None:
-    results.write_whole(path, _csv(rows).encode())
 
 
 def _tell(about: dict[str, Any], out: str | None, by: str) -> None:

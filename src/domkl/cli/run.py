@@ -60,10 +60,10 @@ def run(args: argparse.Namespace) -> None:
         return
     args.experiment = args.experiment or DEFAULT
     hours = options.hours_of(args)
-    if args.horizon is not None and hours is None:
+    if args.horizon is not None and (hours is None or ahead.experiment_of(args).data.path):
         ahead.run(args)
         return
-    chosen = options.settle(args, _settings(args))
+    chosen = options.settle(args, _settings(args), several=True)
     if args.check:
         inspect.check(chosen, args.json)
         return
@@ -124,8 +124,7 @@ def _print(args: argparse.Namespace, outcome: Outcome) -> None:
         alarm = results.alarms(outcome, args.alarm_rate).alarm
         console.print(f"Alarms: {alarm.sum()} in {plural(alarm.size, 'reading')}")
     sys.stdout.flush()
-    for name, path in _write(args, outcome).items():
-        console.print(f"{name}: {path}", soft_wrap=True, markup=False)
+    show.written_files(_write(args, outcome))
     if outcome.run.final is None and not args.no_report:
         console.print("Model: not saved; only model auto can be")
     if outcome.source.faults:

@@ -15,7 +15,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,6 +84,18 @@ def size(value: float | None) -> str:
             return f"{number(value)} {unit}"
         value /= 1000
     return f"{number(value)} GB"
+
+
+def notes(lines: Iterable[str]) -> None:
+    """Print remarks below a table."""
+    for line in lines:
+        console().print(f"  {line}", soft_wrap=True, markup=False)
+
+
+def written_files(files: Mapping[str, Path]) -> None:
+    """Print where files are, by what they hold."""
+    for name, path in files.items():
+        console().print(f"{name}: {path}", soft_wrap=True, markup=False)
 
 
 def document(value: dict[str, Any]) -> None:
@@ -173,15 +185,14 @@ def print_tables(args: argparse.Namespace, sheets: Sequence[Sheet]) -> None:
 
 
 def check_folder(folder: str | Path, option: str = "--out") -> None:
-    """Refuse a directory that cannot be written into, before any work; it is left as it was."""
+    """Refuse a directory that cannot be made, or written into, before any work; nothing is made yet."""
     with _refusing(folder, option, "a directory to write into"):
-        made = _make(Path(folder))
-        try:
-            with tempfile.NamedTemporaryFile(dir=folder, prefix=".domkl-"):
-                pass
-        finally:
-            for each in made:
-                each.rmdir()
+        place = Path(folder)
+        there = next(each for each in (place, *place.absolute().parents) if each.exists())
+        if not there.is_dir():
+            raise NotADirectoryError(20, "it is a file")
+        with tempfile.NamedTemporaryFile(dir=there, prefix=".domkl-"):
+            pass
 
 
 def check_file(path: str | Path, option: str) -> None:
@@ -202,27 +213,6 @@ def _refusing(place: str | Path, option: str, expected: str) -> Iterator[None]:
             f"{option} {place} cannot be written: {error.strerror or error}; expected {expected}; "
             "choose another"
         ) from None
-
-
-def _make(folder: Path) -> list[Path]:
-    """Make a directory and those above it; returns those that were not there, the deepest first."""
-    missing = []
-    each = folder
-    while not each.exists():
-        missing.append(each)
-        each = each.parent
-    made: list[Path] = []
-    try:
-        for each in reversed(missing):
-            each.mkdir()
-            made.insert(0, each)
-        if not folder.is_dir():
-            raise NotADirectoryError(20, "it is a file")
-    except OSError:
-        for each in made:
-            each.rmdir()
-        raise
-    return made
 
 
 class Interrupt:

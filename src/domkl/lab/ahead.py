@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import itertools
 from collections.abc import Sequence
 from pathlib import Path
@@ -210,17 +208,18 @@ def _seen(series: Series, horizon: Horizon, j: int) -> tuple[Array, Array, Array
     """What a device without a model has: columns (T, H, c), labels, their rounds (T, H), last values (T,)."""
     data, T = series.readings, series.rounds
     device, rows = Forecaster(horizon, data.X.shape[2], len(data.future)), list[Origin]()
-    told, first = np.full((T, len(horizon.leads)), T), 0
+    told, waiting = np.full((T, len(horizon.leads)), T), list[int]()  # rounds whose labels may still come
     for t in range(T):
         device.observe(float(data.times[j, t]), float(data.y[j, t]))
-        oldest = device.waiting[0].time if device.waiting else device.now
-        for s in range(first, t):
+        for s in waiting:
             told[s, np.isfinite(rows[s].known) & (told[s] == T)] = t
-        while first < t and rows[first].time < oldest:
-            first += 1
+        oldest = device.waiting[0].time if device.waiting else np.inf
+        waiting = [s for s in waiting if rows[s].time >= oldest]
         coming = data.ahead(horizon, t)
         rows.append(device.look(data.X[j, t], None if coming is None else coming[j]))
         device.expect(rows[-1], np.zeros(len(horizon.leads)))
+        if device.waiting[-1].time == rows[-1].time:
+            waiting.append(t)
     columns, known = (np.array([getattr(row, name) for row in rows]) for name in ("columns", "known"))
     return columns, known, told, np.array([row.last for row in rows])
 
@@ -271,18 +270,6 @@ def forecast_rows(model: Forecasts, coverage: float) -> list[dict[str, Any]]:
 
 def _finite(value: float) -> float | None:
     return float(value) if np.isfinite(value) else None
-
-
-def csv_of(rows: list[dict[str, Any]]) -> str:
-    """Rows as CSV."""
-    text = io.StringIO(newline="")
-    table = csv.DictWriter(text, [head for head in HEADS if head in rows[0]], lineterminator="\n")
-    table.writeheader()
-    table.writerows(
-        {k: results.plain(v) if isinstance(v, float) else "" if v is None else v for k, v in row.items()}
-        for row in rows
-    )
-    return text.getvalue()
 
 
 def write_predictions(run: Run, series: Series, path: Path, level: float = 0.9) -> tuple[Path, int]:

@@ -27,7 +27,7 @@ from ..base.errors import Error, InputError, MissingExtra
 from ..base.extras import need
 from ..base.types import Array
 from ..base.words import digits
-from ..exchange.graph import LONE, Graph
+from ..exchange.graph import Graph
 from ..faces.estimator import DOMKL
 from ..learning import kernels, losses
 from ..learning.first_order import Rates
@@ -75,9 +75,11 @@ class Contender(NamedTuple):
     has_targets: bool = False  # whether one model learns several
 
 
-def online(name: str, make: Make) -> Contender:
+def online(name: str, make: Make, scales: bool = False) -> Contender:
     """One learner with predict(x) and learn(x, y), which sees everything."""
-    return Contender(name, "all", lambda source: learn_all(source, make(source.split.X.shape[2])), make=make)
+    return Contender(
+        name, "all", lambda source: learn_all(source, make(source.split.X.shape[2])), scales, make
+    )
 
 
 #: The second-order step keeps the past itself, so eta is a small ridge and needs no horizon.
@@ -118,13 +120,8 @@ def lone_contenders(seed: int) -> list[Contender]:
         Contender("OMKL", "all", lambda source: _omkl(source, seed)),
         online("AdaRaker on the same features", lambda d: AdaRaker(kernels.gaussian(d, seed=seed))),
         online("VAW on the same features", lambda d: Vaw(kernels.gaussian(d, seed=seed))),
-        Contender("domkl auto, one learner", "all", lambda source: _alone(source, auto), scales=True),
-        Contender(
-            "domkl paper, one learner",
-            "all",
-            lambda source: _alone(source, paper),
-            make=lambda d: DOMKL(model=paper),
-        ),
+        online("domkl auto, one learner", lambda d: DOMKL(model=auto), scales=True),
+        online("domkl paper, one learner", lambda d: DOMKL(model=paper)),
     ]
 
 
@@ -134,15 +131,6 @@ def _omkl(source: Source, seed: int) -> Result:
     V, start = kernels.gaussian(X.shape[1], seed=seed), time.process_time()
     run = omkl(X, y, kernels=V, delay=split.one_delay * len(split.y))
     return Result(_back(run.y_hat, len(split.y)), _raw(source), time.process_time() - start)
-
-
-def _alone(source: Source, model: ModelSettings) -> Result:
-    """One learner of domkl without neighbours, on everybody's samples."""
-    split = source.split
-    X, y = _order(split.X), _order(split.y)
-    start = time.process_time()
-    run = simulate(X[None], y[None], LONE, model=model, delay=split.one_delay * len(split.y))
-    return Result(_back(run.y_hat[0], len(split.y)), _raw(source), time.process_time() - start)
 
 
 def learn_all(source: Source, model: Any) -> Result:
@@ -422,11 +410,6 @@ def _cells(row: ComparisonRow) -> list[str]:
     spread = f" ± {row.rmse_spread:.1g}" if row.rmse_spread else ""  # none where nothing is drawn
     mse, rmse, *rest = (digits(getattr(row, name)) for name in COLUMNS)
     return [row.name, row.sees, mse, rmse + spread, *rest]
-
-
-def document(rows: list[ComparisonRow]) -> list[dict[str, Any]]:
-    """Rows as plain dictionaries."""
-    return [dataclasses.asdict(row) for row in rows]
 
 
 def _rows(contender: Contender, source: Source, parts: Sequence[Source]) -> list[ComparisonRow]:

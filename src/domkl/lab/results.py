@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +75,15 @@ def plain(value: float) -> str:
     if not math.isfinite(value):
         return ""
     return np.format_float_positional(value, precision=7, fractional=False, trim="-")
+
+
+def csv_of(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Rows with the same names as CSV; an empty cell where there is nothing."""
+    heads = list(rows[0])
+    cells = (
+        [plain(v) if isinstance(v, float) else "" if v is None else v for v in row.values()] for row in rows
+    )
+    return as_csv([heads, *cells])
 
 
 def write_table(rows: Iterator[dict[str, Any]], heads: tuple[str, ...], path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""What a round of `Auto` costs here: beside the machine's limit (W5), and by its size.
+"""W5: what a round of `Auto` costs here, beside the machine's limit.
 
 A learner with K parameters, m targets and d inputs needs in a round, whatever the program:
 
@@ -17,38 +17,31 @@ The limit is the sum. Hedge, echo, guard and scale, of which each is a few numbe
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from ..base.errors import InputError
-from ..base.types import Array
-from ..base.words import number
-from ..exchange.graph import named
-from ..exchange.message import Exchange
-from ..exchange.network import Network
-from ..learner import Learner
-from ..learning.auto import AutoRows
-from ..models.settings import Auto, Means
-from ..simulator.driver import connected
+from domkl.base.types import Array
+from domkl.exchange.graph import named
+from domkl.exchange.message import Exchange
+from domkl.exchange.network import Network
+from domkl.learning.auto import AutoRows
+from domkl.models.settings import Auto, Means
+from domkl.simulator.driver import connected
 
 #: Rounds after which no scale is taken any more: all others are alike.
 WARM = 600
 LOOPS = ("fma", "sincos", "vector", "read")
 #: Of the limit, in the order of tables.
 PARTS = ("matrix", "features", "recent", "trust", "vectors")
-SIZES = (50, 100, 200, 400, 700, 1000, 1700, 3000)
 #: How often each contender and each loop of W5 runs: so short that some are left alone by other work.
 TURNS = 60
 #: Rounds of a turn: as many as the engine's terms of rank one wait until they are subtracted.
 ROUNDS = 32
 #: Rounds before a turn is timed, as the caches hold what others left; loops of the limit begin alike.
 AGAIN = 2
-#: Samples before a size is measured.
-FEW = 20
 
 
 #: Called with how many trials are done, of how many.
@@ -196,7 +189,7 @@ def _row(key: str, run: EngineRun, least: Mapping[str, float]) -> dict[str, Any]
 def _limit_trials(
     shape: AutoShape, run: EngineRun, isa: str, seconds: float
 ) -> dict[str, Callable[[], float]]:
-    from ..engines._native import _engine
+    from domkl.engines._native import _engine
 
     def trial(loop: str, single: bool) -> Callable[[], float]:
         held = shape.held(run.bits, run.threads) if loop == "read" else 0
@@ -209,82 +202,3 @@ def _limit_trials(
 
 def _loop_name(shape: AutoShape, run: EngineRun, loop: str) -> str:
     return f"W5 {loop}, {shape.J} learners, {run.name}"
-
-
-# What a size costs
-
-
-def costs(inputs: int, targets: int, quick: bool, report: Report) -> list[dict[str, float]]:
-    """Of each size: microseconds to predict and learn a sample with `Learner` in float32, alone and with two
-    neighbours, from whom it takes a message each; bytes of a device's state, and of a message."""
-    sizes, found = SIZES[:4] if quick else SIZES, []
-    for k, size in enumerate(sizes):
-        found.append(_cost(size, inputs, targets, 0.002 if quick else 0.1))
-        report(k + 1, len(sizes))
-    return found
-
-
-def _cost(size: int, d: int, m: int, seconds: float) -> dict[str, float]:
-    model = Auto(size=size)
-    X, y = stream(AutoShape(3, size, d, m), FEW)
-    y = y if m > 1 else y[..., 0]
-    lone, *three = (
-        Learner(model, [o for o in near if o != name], name=name, inputs=d, targets=m, dtype=np.float32)
-        for name, near in (("a", ""), ("a", "abc"), ("b", "abc"), ("c", "abc"))
-    )
-    alone = _middle(lambda t: _together([lone], X[:1, t], y[:1, t]), seconds)
-    linked = _middle(lambda t: _together(three, X[:, t], y[:, t]), seconds) / 3
-    return {
-        "size": size,
-        "alone_us": 1e6 * alone,
-        "linked_us": 1e6 * linked,
-        "bytes": model.memory(1, d, m, np.float32),
-        "message_bytes": 4 * m * size,
-    }
-
-
-def _middle(act: Callable[[int], None], seconds: float) -> float:
-    """Seconds of CPU time of one of some samples, the middle one, after a scale was taken."""
-    for t in range(FEW):
-        act(t)
-    found: list[float] = []
-    start = time.process_time()
-    while (begin := time.process_time()) < start + seconds or len(found) < 3:
-        act(len(found) % FEW)
-        found.append(time.process_time() - begin)
-    return float(np.median(found))
-
-
-def _together(learners: Sequence[Learner], X: Array, y: Array) -> None:
-    for each, x in zip(learners, X, strict=True):
-        each.predict(x)
-    sent = [each.observe(x, label) for each, x, label in zip(learners, X, y, strict=True)]
-    for each in learners:
-        for other, update in zip(learners, sent, strict=True):
-            if other is not each:
-                each.receive(other.name, update)
-
-
-def recommended(rows: Sequence[Mapping[str, float]], within: float) -> int:
-    """The largest size whose sample takes at most `within` microseconds with two neighbours; between sizes
-    that were measured its logarithm is on a line.
-
-    >>> rows = [{"size": 100, "linked_us": 20.0}, {"size": 400, "linked_us": 80.0}]
-    >>> recommended(rows, 40.0), recommended(rows, 1000.0)
-    (200, 400)
-    """
-    known = [(row["size"], row["linked_us"]) for row in rows]
-    fits = [k for k, (_, us) in enumerate(known) if us <= within]
-    if not fits:
-        size, us = known[0]
-        raise InputError(
-            f"a sample of size {size:.0f} takes {number(us / 1000)} ms here; expected more than "
-            f"{number(within / 1000)} ms; give more time, or use domkl.Paper"
-        )
-    low, fast = known[fits[-1]]
-    if fits[-1] + 1 == len(known):
-        return int(low)
-    high, slow = known[fits[-1] + 1]
-    part = math.log(within / fast) / math.log(slow / fast)
-    wanted: float = low * (high / low) ** part
-    return round(wanted)
