@@ -25,7 +25,6 @@ check: $(VENV)/.dev  ## lint, format, types, direction of imports
 docs: $(VENV)/.dev  ## write the reference, the tables and the pictures again
 	$(BIN)/python scripts/make_reference.py
 	$(BIN)/python benchmarks/tables.py
-	$(BIN)/python scripts/make_images.py
 	$(BIN)/python scripts/make_gallery.py
 
 site: $(VENV)/.dev  ## the pages as a site in build/site, with every link followed
