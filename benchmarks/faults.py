@@ -15,8 +15,8 @@ outage      of 40 rounds from a round on: of all messages, of those from a devic
 join, leave, restart
             the last device comes or goes in round 300, or is restarted then, from `save`; "away": it is
             back after 20 rounds, with what was saved or with nothing. Neighbours drop one that is away and
-            join one that they heard in the last round, and one that comes with nothing goes through four of their
-            rounds before it has a sample, as agents do
+            join one that they heard in the last round, and one that comes with nothing goes through four of
+            their rounds before it has a sample, as agents do
 rates       three devices, path or complete, with 8, 2 and 1/3 samples a second, rounds at will. The measure
             is the same three in step: at every tick of the fastest all take part, those that have no sample
             at that time with a step without one. "alone": without links
@@ -162,7 +162,6 @@ class Devices:
                     one.receive(i, self.sent[i])
             if one.waiting:
                 one.close()
-
 
     def listen(self) -> None:
         """Those without samples go through the round of their neighbours."""
