@@ -6,7 +6,7 @@
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
 the network only. Harms are attacks of lies.py, from their first round on, and wrong labels of outliers.py:
-five on a ring, size 200, stream "made".
+five on a ring, size 200, stream "made"; and some of faults.py.
 
 Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the error with it
 (above 1 the part helps), and under "whole" the error with everything. What is there is not run again: name
@@ -32,6 +32,7 @@ import outliers
 from judge import case, names, score
 
 import domkl
+import faults
 from domkl.learning.auto import model
 from domkl.learning.auto.echo import Echo
 from domkl.learning.auto.features import Features
@@ -179,14 +180,24 @@ ATTACKS = (
 )
 #: Wrong labels: when and by how many ranges, or which 5 % of them, or the other unit.
 LABELS = (*("3 100", "8 100", "60 1e+06"), *outliers.MANY, *outliers.UNITS)
-HARMS = (*ATTACKS, *(f"labels {what}" for what in LABELS))
+#: Faults of faults.py, on six devices of stream "a0".
+FAULTS = {"20 % of messages lost": "loss", "outage of 40 rounds": "outage all 10", "a device joins": "join"}
+#: What a part may defend against long after: of this attack the rounds from 200 after it on.
+AFTER = ("after others' summaries x 100", "after labels flipped")
+HARMS = (*ATTACKS, *AFTER, *FAULTS, *(f"labels {what}" for what in LABELS))
 
 
 def harmed(name: str, seed: int) -> float:
-    """The error where somebody lies, of the honest ones, or where labels are wrong, over true ones."""
-    if name in ATTACKS:
-        attack = lies.Case("ring", "made", name, seed)
-        return float(lies.attacked(attack)[:, max(attack.span[0], 1) : attack.last].mean())
+    """The error where somebody lies, of the honest ones, where messages are lost, or where labels are wrong,
+    against true ones."""
+    if name in FAULTS:
+        stream = faults.case("a0", seed)
+        fault = faults.faults(len(stream.y), seed)[FAULTS[name]]
+        return float(np.nanmean(faults.run(stream, seed, fault, {})["errors"][:, max(fault.begins, 1) :]))
+    if name in (*ATTACKS, *AFTER):
+        attack = lies.Case("ring", "made", name.removeprefix("after "), seed)
+        first = attack.span[1] + lies.RECOVERY if name in AFTER else max(attack.span[0], 1)
+        return float(lies.attacked(attack)[:, first : attack.last].mean())
     case, what = outliers.Case("made", seed), name.removeprefix("labels ")
     labels = {**case.one([int(what.split()[0])] if what in LABELS[:3] else []), **case.many(), **case.unit()}
     true = labels[what] if what in outliers.UNITS else case.y

@@ -282,11 +282,12 @@ class Scale(Concept):
     def _pooled(self, known: Mapping[Hashable, Summary], made: dict[bytes, Numbered]) -> Numbered:
         """The scale that these summaries make; `made` has those of other rows.
 
-        Devices with less than the median number of samples do not count yet: one that is new takes the scale
-        of the others.
+        Devices with less than the median number of samples do not count yet, unless news of more may be on its
+        way: one that is new takes the scale of the others.
         """
         typical = np.median([one.samples for one in known.values()])
-        order = sorted((name for name, one in known.items() if one.samples >= typical), key=repr)
+        least = typical - min(typical / 2, self.spread)
+        order = sorted((name for name, one in known.items() if one.samples >= least), key=repr)
         key = repr(order).encode() + b"".join(known[name].key() for name in order)
         if key not in made:
             made[key] = self._mean([known[name].table() for name in order])
