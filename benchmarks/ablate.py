@@ -5,8 +5,8 @@
     python benchmarks/ablate.py --only "trust;trimmed" --harms
 
 Parts are removed by patches of the classes, made here; the learner itself has no switches. Size 400, float32,
-the network only; parts in `IN_NUMPY` are native otherwise, and are compared with NumPy. Harms are attacks of
-lies.py, from their first round on, and wrong labels of outliers.py: five on a ring, size 200, stream "made".
+the network only. Harms are attacks of lies.py, from their first round on, and wrong labels of outliers.py:
+five on a ring, size 200, stream "made"; and some of faults.py.
 
 Kept in results/ablate.json: column -> part -> stream -> seed -> error without it over the error with it
 (above 1 the part helps), and under "whole" the error with everything. What is there is not run again: name
@@ -16,7 +16,6 @@ another --column for that.
 from __future__ import annotations
 
 import argparse
-import functools
 import json
 import os
 import time
@@ -33,6 +32,7 @@ import outliers
 from judge import case, names, score
 
 import domkl
+import faults
 from domkl.learning.auto import model
 from domkl.learning.auto.echo import Echo
 from domkl.learning.auto.features import Features
@@ -50,32 +50,24 @@ Patches = list[tuple[type, str, Any]]
 
 
 def without_experts(*gone: str) -> Patches:
-    """The mixer gives them no weight, and measures the others without them."""
-    k, n = [model.EXPERTS.index(name) for name in gone], len(model.EXPERTS)
-    weights, learn, favour = Mixer.weights.fget, Mixer.learn, Mixer.favour
+    """The mixers give them no weight, and measure the others without them."""
+    begin, favour = AutoRows._begin_weights, Mixer.favour
 
-    def is_whole(mixer: Mixer) -> bool:  # not the mixture of a device that never listens
-        return mixer.log.shape[-1] == n
+    def places(mixer: Mixer) -> list[int]:
+        names = model.EXPERTS if mixer.log.shape[-1] == len(model.EXPERTS) else model.APART
+        return [names.index(name) for name in gone if name in names]
 
-    def new_weights(self: Mixer) -> Any:
-        w = weights(self)
-        if is_whole(self):
-            w[..., k] = 1e-300
-            w /= w.sum(-1, keepdims=True)
-        return w
+    def new_begin(self: AutoRows, j: int, first: int = 0) -> None:
+        begin(self, j, first)
+        for mixer in (self.mixture.mixer, self.apart.mixer):
+            mixer.log[j, first:, places(mixer)] = -np.inf
 
-    def new_learn(self: Mixer, errors: Any, repeats: Any) -> None:
-        if is_whole(self):
-            errors = errors.copy()
-            errors[..., k] = errors.max(-1, keepdims=True)
-        learn(self, errors, repeats)
+    def new_favour(self: Mixer, row: int, expert: int, first: int = 0, **more: float) -> None:
+        if expert not in places(self):
+            favour(self, row, expert, first, **more)
+            self.log[row, first:, places(self)] = -np.inf
 
-    def new_favour(self: Mixer, row: int, expert: int, first: int = 0) -> None:
-        if not is_whole(self) or expert not in k:
-            favour(self, row, expert, first)
-
-    changed = {"weights": property(new_weights), "learn": new_learn, "favour": new_favour}
-    return [(Mixer, name, value) for name, value in changed.items()]
+    return [(AutoRows, "_begin_weights", new_begin), (Mixer, "favour", new_favour)]
 
 
 def without_map(removed: int) -> Patches:
@@ -105,16 +97,6 @@ def scales_only_at(*when: int) -> Patches:
     return [(Scale, "publish", new_publish)]
 
 
-def fixed_variances() -> Patches:
-    solve = Recent._solve
-
-    def new_solve(self: Recent, rows: Any) -> None:
-        solve(self, rows)
-        self.variance[rows] = self.prior
-
-    return [(Recent, "_solve", new_solve)]
-
-
 def replay(most: int) -> Patches:
     """A device with a new scale learns at most so many of its last samples again."""
     where, rebuild = AutoRows._rebuild_where, AutoRows._rebuild
@@ -134,9 +116,9 @@ def no_recheck(self: Guard, row: int, y: Any) -> Any:
     return y
 
 
-def first_sample(self: Scale, row: int, own: Any, count: int, made: Any) -> Any:
+def first_sample(self: Scale, row: int, own: Any, made: Any) -> Any:
     """As `Scale._joint`, with all that are known from the first sample on."""
-    return joint(self, row, own, max(count, 2), made)
+    return joint(self, row, own and own._replace(samples=max(own.samples, 2)), made)
 
 
 def all_by_size(self: Scale, row: int, one: Any) -> Any:
@@ -154,7 +136,7 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "correlation": lambda: always(Echo, "most", 0.0),
     "alarm": lambda: NO_ALARM,
     "giving up": lambda: NO_GIVING_UP,
-    "variances": fixed_variances,
+    "variances": lambda: always(Recent, "weak", 1e12),
     "ranges": lambda: without_map(0),
     "ranks": lambda: without_map(1),
     "linear": lambda: always(Features, "linear", 0),
@@ -165,12 +147,12 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
     "spread": lambda: always(Scale, "spread", 0),
     "first sample": lambda: [(Scale, "_joint", first_sample)],
     "rank": lambda: [(Scale, "_rank", all_by_size)],
-    "first weights": lambda: [(AutoRows, "_begin_weights", lambda self, j: None)],
+    "first weights": lambda: [(AutoRows, "_begin_weights", lambda self, j, first=0: None)],
     "told again": lambda: [(Scale, "compare", lambda self, heard, unlike: None)],
     "recheck": lambda: [(Guard, "recheck", no_recheck)],
     "leave-one-out": lambda: [(Trust, "renew", lambda self, row, Z, y, own: self.reset(row))],
     "forgotten errors": lambda: [(AutoRows, "_forget_errors", lambda self, j: None)],
-    "favour": lambda: [(Mixer, "favour", lambda self, row, expert, first=0: None)],
+    "favour": lambda: [(Mixer, "favour", lambda self, row, expert, first=0, part=0.5: None)],
     "early scales": lambda: scales_only_at(64, 512),
     "half of the early scales": lambda: scales_only_at(1, 8, 64, 512),
     "replay": lambda: replay(64),
@@ -180,20 +162,12 @@ REMOVALS: dict[str, Callable[[], Patches]] = {
 }
 
 
-#: What has to be in NumPy: the mixer's experts, and how the recent model is solved.
-IN_NUMPY = {*model.EXPERTS, "variances", "recent, alarm, giving up"}
-#: The network's prediction does not depend on what a device would predict alone, so NumPy leaves that out.
-FASTER: Patches = [(AutoRows, "is_lone", True)]
-
-
 @contextmanager
-def patched(patches: Patches, engine: str) -> Iterator[None]:
+def patched(patches: Patches) -> Iterator[None]:
     """The learner with other members in its classes."""
     with ExitStack() as stack:
-        for cls, name, value in patches + (FASTER if engine == "numpy" else []):
+        for cls, name, value in patches:
             stack.enter_context(patch.object(cls, name, value, create=True))
-        simulate = functools.partial(domkl.simulate, engine=engine)
-        stack.enter_context(patch.object(domkl, "simulate", simulate))
         lies.honest.cache_clear()
         yield
 
@@ -206,14 +180,24 @@ ATTACKS = (
 )
 #: Wrong labels: when and by how many ranges, or which 5 % of them, or the other unit.
 LABELS = (*("3 100", "8 100", "60 1e+06"), *outliers.MANY, *outliers.UNITS)
-HARMS = (*ATTACKS, *(f"labels {what}" for what in LABELS))
+#: Faults of faults.py, on six devices of stream "a0".
+FAULTS = {"20 % of messages lost": "loss", "outage of 40 rounds": "outage all 10", "a device joins": "join"}
+#: What a part may defend against long after: of this attack the rounds from 200 after it on.
+AFTER = ("after others' summaries x 100", "after labels flipped")
+HARMS = (*ATTACKS, *AFTER, *FAULTS, *(f"labels {what}" for what in LABELS))
 
 
 def harmed(name: str, seed: int) -> float:
-    """The error where somebody lies, of the honest ones, or where labels are wrong, over true ones."""
-    if name in ATTACKS:
-        attack = lies.Case("ring", "made", name, seed)
-        return float(lies.attacked(attack)[:, max(attack.span[0], 1) : attack.last].mean())
+    """The error where somebody lies, of the honest ones, where messages are lost, or where labels are wrong,
+    against true ones."""
+    if name in FAULTS:
+        stream = faults.case("a0", seed)
+        fault = faults.faults(len(stream.y), seed)[FAULTS[name]]
+        return float(np.nanmean(faults.run(stream, seed, fault, {})["errors"][:, max(fault.begins, 1) :]))
+    if name in (*ATTACKS, *AFTER):
+        attack = lies.Case("ring", "made", name.removeprefix("after "), seed)
+        first = attack.span[1] + lies.RECOVERY if name in AFTER else max(attack.span[0], 1)
+        return float(lies.attacked(attack)[:, first : attack.last].mean())
     case, what = outliers.Case("made", seed), name.removeprefix("labels ")
     labels = {**case.one([int(what.split()[0])] if what in LABELS[:3] else []), **case.many(), **case.unit()}
     true = labels[what] if what in outliers.UNITS else case.y
@@ -256,14 +240,13 @@ def measure(column: str, what: str, name: str, seed: str) -> None:
     """One ratio, unless it is there."""
     kept = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     parts = kept.setdefault(column, {})
-    base = "whole in NumPy" if what in IN_NUMPY else "whole"
-    rows, known = (parts.setdefault(part, {}).setdefault(name, {}) for part in (what, base))
+    rows, known = (parts.setdefault(part, {}).setdefault(name, {}) for part in (what, "whole"))
     if seed in rows:
         return
-    began, engine = time.process_time(), "numpy" if what in IN_NUMPY else "native"
-    with patched([], engine):
+    began = time.process_time()
+    with patched([]):
         whole = known[seed] if seed in known else error(name, int(seed))
-    with patched(REMOVALS[what](), engine):
+    with patched(REMOVALS[what]()):
         without = error(name, int(seed))
     known[seed], rows[seed] = whole, round(without / whole, 5)
     RESULTS.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")

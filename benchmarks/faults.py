@@ -15,7 +15,8 @@ outage      of 40 rounds from a round on: of all messages, of those from a devic
 join, leave, restart
             the last device comes or goes in round 300, or is restarted then, from `save`; "away": it is
             back after 20 rounds, with what was saved or with nothing. Neighbours drop one that is away and
-            join one that they heard in the last round, as agents do
+            join one that they heard in the last round, and one that comes with nothing goes through four of
+            their rounds before it has a sample, as agents do
 rates       three devices, path or complete, with 8, 2 and 1/3 samples a second, rounds at will. The measure
             is the same three in step: at every tick of the fastest all take part, those that have no sample
             at that time with a step without one. "alone": without links
@@ -50,6 +51,8 @@ import domkl
 RESULTS = Path(__file__).parent / "results" / "faults.json"
 STREAMS = ("weather", "a0", "stations6")
 SIZE, ROUNDS, AT, AWAY, OUTAGE = 200, 700, 300, 20, 40
+#: Rounds in which a device that knows nothing follows the others before its first sample.
+LISTENS = 4
 MOMENTS = {"all": (0, 10, 30, 60, 100, 480, 505, 600), "one way": (10, 505), "halves": (10, 505)}
 
 
@@ -114,6 +117,7 @@ class Devices:
                 one.leave(i)
         self.sent: dict[int, domkl.Update] = {}  # in the last round
         self.samples = dict.fromkeys(range(J), 0)
+        self.listening: set[int] = set()  # devices without samples so far
 
     def make(self, j: int, number: int = 0) -> domkl.Learner:
         """A device that knows nothing."""
@@ -125,13 +129,17 @@ class Devices:
         last, (leaves, comes) = len(self.near) - 1, self.fault.away or (-1, -1)
         if t == leaves > 0:
             self.saved = self.up.pop(last).save()
-        if t == comes:
+        is_new = self.fault.returns == "new"
+        if t == (comes - LISTENS if is_new else comes):
             self.up[last] = self.make(last, number=t)
-            if self.fault.returns == "saved":
-                self.up[last].load(*self.saved)
-            else:
+            if is_new:
                 self.up[last].adopt([self.sent[i] for i in self.near[last]])
+                self.listening.add(last)
+            else:
+                self.up[last].load(*self.saved)
             self.up[last].skip_to(self.up[0].round)
+        if t == comes:
+            self.listening.clear()
         for j, one in self.up.items():
             for i in self.near[j]:
                 if i in one.neighbours and i not in self.up:
@@ -144,14 +152,24 @@ class Devices:
         X, y, when = self.case.X, self.case.y, t - self.case.delay
         if when < 0:
             return
-        self.sent = {j: one.observe(X[j, when], y[j, when]) for j, one in self.up.items()}
+        awake = self.up.keys() - self.listening
+        self.sent = {j: self.up[j].observe(X[j, when], y[j, when]) for j in sorted(awake)}
+        self.listen()
         for j, one in self.up.items():
-            self.samples[j] += 1
+            self.samples[j] += j in awake
             for i in one.neighbours:
                 if i in self.sent and one.waiting and not self.fault.lost(t, i, j):
                     one.receive(i, self.sent[i])
             if one.waiting:
                 one.close()
+
+    def listen(self) -> None:
+        """Those without samples go through the round of their neighbours."""
+        for j in self.listening:
+            for i in self.up[j].neighbours:
+                self.up[j].receive(i, self.sent[i])
+            if (update := self.up[j].follow()) is not None:
+                self.sent[j] = update
 
 
 Begun: TypeAlias = dict[int, tuple[Devices, np.ndarray, list[int]]]
@@ -173,7 +191,8 @@ def run(case: judge.Case, seed: int, fault: Fault, begun: Begun) -> dict[str, An
         if fault == NONE and t in BEGINS:
             begun[t] = copy.deepcopy((devices, errors, scales))
         devices.come_and_go(t)
-        for j, one in devices.up.items():
+        for j in devices.up.keys() - devices.listening:
+            one = devices.up[j]
             errors[j, t] = (one.predict(case.X[j, t]) - case.y[j, t]) ** 2
         devices.go_round(t)
         scales.append(len({float(update.scalars[0]) for update in devices.sent.values()}))

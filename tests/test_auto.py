@@ -459,3 +459,32 @@ def test_parameters_do_not_jump_when_neighbours_leave():
             rim[name].receive("hub", sent)
         sizes.append(float(np.linalg.norm(sent.theta)))
     assert max(sizes[110:]) < 1.1 * sizes[109]
+
+
+def test_a_device_that_has_followed_its_neighbours_predicts_as_they_do_before_its_first_sample():
+    rng = np.random.default_rng(0)
+
+    def go_round(*old, new=()):
+        X = rng.uniform(0, 1000, (len(old), 2))
+        sent = {one: one.observe(x, np.sin(x[0] / 200)) for one, x in zip(old, X, strict=True)}
+        for one in new:
+            for other in old:
+                one.receive(other.name, sent[other])
+            sent[one] = one.follow()
+        for one in (*old, *new):
+            for other in sent.keys() - {one}:
+                if one.waiting and one.knows(other.name):
+                    one.receive(other.name, sent[other])
+
+    a, b, c = (
+        domkl.Learner(domkl.Auto(size=100), [*({*"abc"} - {name})], name=name, inputs=2) for name in "abc"
+    )
+    a.leave("c"), b.leave("c")
+    for _ in range(150):
+        go_round(a, b)
+    a.join("c", number=1), b.join("c", number=1)
+    c.skip_to(a.round)
+    for _ in range(3):
+        go_round(a, b, new=[c])
+    assert abs(c.predict([314.0, 500.0]) - 1) < 0.1
+    assert abs(c.predict([942.0, 500.0]) + 1) < 0.1

@@ -376,7 +376,8 @@ def test_a_device_with_few_samples_learns_from_neighbours_between_them():
             learners["alone"].observe(x[1], y)
     assert not any(one.faults for one in learners.values())
     assert abs(learners["quick"].round - learners["slow"].round) <= 1
-    assert np.mean(errors["slow"]) < 0.5 * np.mean(errors["alone"])
+    first = 1  # what it says before that rests on a single sample of its neighbour
+    assert np.mean(errors["slow"][first:]) < 0.5 * np.mean(errors["alone"][first:])
 
 
 def test_invented_rounds_are_followed_a_bounded_number_of_times():

@@ -103,7 +103,8 @@ class Learner:
 
     Nothing else of the network needs to be known.
     One that joins a network which has learnt already calls `adopt` with its neighbours' last updates and
-    `skip_to` their round before its first sample, and predicts that one as they would.
+    `skip_to` their round, and goes through their rounds with `follow` before its first sample: it predicts
+    that one as they would.
 
     Examples
     --------
@@ -682,8 +683,8 @@ class Learner:
         """Move the parameters a share of the way to the median of our own and the neighbours'.
 
         One neighbour alone changes nothing: of two middle values the median is the one nearer to our own. An
-        `Auto` learner without samples has nothing of its own: it starts with the scale that most of them
-        have, and the median of those who have it.
+        `Auto` learner without samples adopts nothing so: once it has gone through a few rounds of its
+        neighbours with `follow`, it has their scale, and predicts as they do.
         """
         self._refuse_open()
         messages = [self._unpacked(update) for update in updates]

@@ -59,10 +59,10 @@ class Mixer(Concept):
         step = (errors - errors.min(-1, keepdims=True)) / (self.heat * repeats[:, None, None] * best)
         self.log = np.log(self.weights) - np.minimum(step, self.most)
 
-    def favour(self, row: int, expert: int, first: int = 0) -> None:
-        """Give one expert half of the weight of a row, for targets from the `first` one on."""
-        w = self.weights[row, first:] / 2
-        w[:, expert] += 0.5
+    def favour(self, row: int, expert: int, first: int = 0, part: float = 0.5) -> None:
+        """Give one expert a part of the weight of a row, for targets from the `first` one on."""
+        w = (1 - part) * self.weights[row, first:]
+        w[:, expert] += part
         self.log[row, first:] = np.log(w)
 
     def rescale(self, rows: Any, factor: Array) -> None:

@@ -332,6 +332,8 @@ class AutoRows(Model):
 
     def _rebuild(self, j: int, n: int) -> None:
         """Let a row know its last n samples only, in its scale; its edges start again."""
+        if n == 0:  # it knows what its neighbours do, and nothing else
+            self.mixture.mixer.favour(j, EXPERTS.index("common"), part=0.99)
         if self._bounds_labels:
             self._recheck(j, n)
         inputs, y, root = self._last(j, n)
@@ -391,7 +393,7 @@ class AutoRows(Model):
         self.reweigh(around.weight, around.degree)
 
     def adopt(self, messages: Sequence[Mapping[str, Array]], share: float) -> None:
-        """Towards those with our scale; one without samples takes theirs."""
+        """Towards those with our scale."""
         theta = self.consensus.theta
         alike = [message["theta"] for message in messages if self.same([0], message).all()]
         if self.is_scaled and alike:

@@ -133,6 +133,7 @@ class Scale(Concept):
     spread: int = 16  # samples that news is given to spread before a new scale is taken
     trim: int = 4  # one in so many of the lowest, and of the highest, values of each number is left out
     fits: float = 0.25  # part that the middle half of values must fill of another's, both ways, to suit
+    few: int = 2  # own samples of which the middle half may fill `fits` times less than that
     limit: int = 1024  # devices that are remembered
 
     usable: npt.NDArray[Any] = field("J d", "bool", low=0, high=1)  # inputs that vary
@@ -160,7 +161,7 @@ class Scale(Concept):
         self.allocate(np.float64, J=J, d=d, m=m, q=QUANTILES)
         self.known: list[dict[Hashable, Summary]] = [{} for _ in range(J)]
         self.news: list[dict[Hashable, Summary]] = [{} for _ in range(J)]  # since the last message
-        self.own: list[Array | None] = [None] * J  # quantiles of the own samples, by which others are judged
+        self.own: list[Summary | None] = [None] * J  # of the own samples, by which others are judged
         self.near: Sequence[Sequence[Hashable]] = [()] * J  # the names of each one's neighbours
 
     # Summaries
@@ -173,7 +174,7 @@ class Scale(Concept):
         due = is_power(counts) & (counts <= self.last) & often & ~self.withdrawn
         for j in np.flatnonzero(due).tolist():
             summary = Summary.of(np.concatenate([X[j], Y[j]], -1), int(counts[j]))
-            self.own[j] = summary.table()[2:]
+            self.own[j] = summary
             self.hear(j, {self.names[j]: summary})
 
     def hear(self, row: int, news: Mapping[Hashable, Summary]) -> None:
@@ -192,7 +193,7 @@ class Scale(Concept):
         """Of two summaries of one device the higher is kept: the newer, and of two of as many samples, one of
         which is a lie, the one that suits the own samples."""
         own = self.own[row]
-        return one.samples, own is None or self._suits(one.table()[2:], own), one.key()
+        return one.samples, own is None or self._suits(one.table(), own), one.key()
 
     def outgoing(self) -> list[dict[Hashable, Summary]]:
         """What each row passes on in its next message, each piece once."""
@@ -253,35 +254,40 @@ class Scale(Concept):
         due = counts == power + lag
         at_once = later | (self.number == 0) | ~self.linked  # nobody else has to take the same
         rows = (due & (young | self.changed)) | (self.changed & at_once) | begins
-        rows &= np.array([len(known) > 0 for known in self.known]) & (counts > 0)
+        rows &= np.array([len(known) > 0 for known in self.known])
         made: dict[bytes, Numbered] = {}
         for j in np.flatnonzero(rows).tolist():
-            own = Summary.of(np.concatenate([X[j], Y[j]], -1)[-int(counts[j]) :])
-            number, table = self._joint(j, own, int(counts[j]), made)
+            count = int(counts[j])
+            own = Summary.of(np.concatenate([X[j], Y[j]], -1)[-count:], count) if count else None
+            number, table = self._joint(j, own, made)
             rows[j], self.changed[j] = number != self.number[j], False
             if rows[j]:
                 self._set(j, number, table)
         return np.asarray(rows)
 
-    def _joint(self, row: int, own: Summary, count: int, made: dict[bytes, Numbered]) -> Numbered:
-        """The scale of the devices known to a row, or of those that suit its own samples."""
-        mine, known = own.table()[2:], self.known[row]
+    def _joint(self, row: int, own: Summary | None, made: dict[bytes, Numbered]) -> Numbered:
+        """The scale of the devices known to a row, or of those that suit its own samples, if it has any."""
+        known = self.known[row]
+        if own is None:
+            return self._pooled(known, made)
         near = {name: known[name] for name in self.near[row] if name in known}
-        if count == 1 and min((one.samples for one in near.values()), default=1) == 1:
+        if own.samples == 1 and min((one.samples for one in near.values()), default=1) == 1:
             known = {self.names[row]: known.get(self.names[row], own), **near}
         number, table = self._pooled(known, made)
-        if not self._suits(table[4:], mine):
-            known = {name: one for name, one in known.items() if self._suits(one.table()[2:], mine)}
+        if not self._suits(table[2:], own):
+            known = {name: one for name, one in known.items() if self._suits(one.table(), own)}
             number, table = self._pooled(known or {self.names[row]: own}, made)
         return number, table
 
     def _pooled(self, known: Mapping[Hashable, Summary], made: dict[bytes, Numbered]) -> Numbered:
         """The scale that these summaries make; `made` has those of other rows.
 
-        Devices with less than half of the median number of samples do not count yet.
+        Devices with less than the median number of samples do not count yet, unless news of more may be on its
+        way: one that is new takes the scale of the others.
         """
         typical = np.median([one.samples for one in known.values()])
-        order = sorted((name for name, one in known.items() if 2 * one.samples >= typical), key=repr)
+        least = typical - min(typical / 2, self.spread)
+        order = sorted((name for name, one in known.items() if one.samples >= least), key=repr)
         key = repr(order).encode() + b"".join(known[name].key() for name in order)
         if key not in made:
             made[key] = self._mean([known[name].table() for name in order])
@@ -299,15 +305,17 @@ class Scale(Concept):
         number = int.from_bytes(hashlib.sha256(pooled.tobytes()).digest()[:6], "big") + 1
         return number, pooled
 
-    def _suits(self, joint: Array, mine: Array) -> bool:
-        """Whether quantiles of own values (q, c) suit others': their middle half meets the others' range, and
-        neither half fills less than `fits` of the other, or they are constant; so in all targets and in half
-        of the inputs."""
+    def _suits(self, joint: Array, own: Summary) -> bool:
+        """Whether others' values suit own ones, by their tables (2 + Q, c): the middle half of the own meets
+        the others' range, and neither half fills less than `fits` of the other, or they are constant; so in
+        all targets and in half of the inputs. The middle half of few values may well be narrow."""
+        joint, mine = joint[2:], own.table()[2:]
         a = len(joint) // 4
         b = -1 - a
         wide, own_wide = joint[b] - joint[a], mine[b] - mine[a]
         meets = (mine[a] <= joint[-1]) & (mine[b] >= joint[0])
-        alike = (own_wide >= self.fits * wide) & (wide >= self.fits * own_wide)
+        least = self.fits ** (1 + self.few / own.samples)
+        alike = (own_wide >= least * wide) & (wide >= self.fits * own_wide)
         good = (meets & alike) | (own_wide <= 0)
         d = self.sizes["d"]
         return bool(good[d:].all() and 2 * good[:d].sum() >= d)
@@ -327,7 +335,7 @@ class Scale(Concept):
         super().widen_targets(m)
         self.least[:, m - more :] = self.most[:, m - more :] = 0
         self.known = [{name: one.widened(more) for name, one in row.items()} for row in self.known]
-        self.own = [None if own is None else np.pad(own, ((0, 0), (0, more))) for own in self.own]
+        self.own = [None if own is None else own.widened(more) for own in self.own]
         self.repeat()
 
     def as_signs(self) -> None:
@@ -388,8 +396,7 @@ class Scale(Concept):
         if len(known) != len(self.names) or any(len(row) > self.limit for row in known):
             raise InputError(f"known has {len(known)} rows; expected {len(self.names)}; take another file")
         self.known = [{name: Summary.check(one, columns, self.last) for name, *one in row} for row in known]
-        mine = [row.get(name) for row, name in zip(self.known, self.names, strict=True)]
-        self.own = [None if one is None else one.table()[2:] for one in mine]
+        self.own = [row.get(name) for row, name in zip(self.known, self.names, strict=True)]
         self.repeat()
 
 

@@ -24,13 +24,13 @@ class Mixer {
         fields.get((of + ".mixer.age").c_str(), n.J, age);
     }
 
-    // Of each expert, which sum to 1. (n,)
+    // Of each expert, which sum to 1; one whose log is -inf takes no part. (n,)
     void weights(int64_t j, int64_t i, double* w) const {
         const double* from = log + (j * m + i) * n;
         double top = from[0], total = 0;
         for (int e = 1; e < n; ++e) top = std::max(top, from[e]);
         for (int e = 0; e < n; ++e) total += w[e] = std::exp(from[e] - top);
-        for (int e = 0; e < n; ++e) w[e] = (1 - share) * (w[e] / total) + share / n;
+        for (int e = 0; e < n; ++e) w[e] = w[e] > 0 ? (1 - share) * (w[e] / total) + share / n : 0;
     }
 
     // Notes squared errors of a target (n,), the `age`-th of this row; `repeats` as in `Echo`.
@@ -39,7 +39,7 @@ class Mixer {
         double best = HUGE_VAL, least = HUGE_VAL;
         for (int e = 0; e < n; ++e) {
             mean[e] += (missed[e] - mean[e]) / double(std::min(age[j], fade));
-            best = std::min(best, mean[e]), least = std::min(least, missed[e]);
+            if (to[e] > -HUGE_VAL) best = std::min(best, mean[e]), least = std::min(least, missed[e]);
         }
         weights(j, i, w);
         const double unit = heat * repeats * std::max(best, 1e-12);
