@@ -282,8 +282,8 @@ class Scale(Concept):
     def _pooled(self, known: Mapping[Hashable, Summary], made: dict[bytes, Numbered]) -> Numbered:
         """The scale that these summaries make; `made` has those of other rows.
 
-        Devices with less than the median number of samples do not count yet, unless news of more may be on its
-        way: one that is new takes the scale of the others.
+        Devices with less than the median number of samples do not count yet, unless news of more may be on
+        its way: one that is new takes the scale of the others.
         """
         typical = np.median([one.samples for one in known.values()])
         least = typical - min(typical / 2, self.spread)
