@@ -98,11 +98,12 @@ class Section:
     """What all sections share: each key is checked by itself, then the section as a whole."""
 
     def __post_init__(self) -> None:
-        for key, value, about in settings_of(self):
-            if isinstance(value, str) and "password" in key and "file" not in key:
+        for each in dataclasses.fields(self):  # type: ignore[arg-type]
+            key, value, check = each.name, getattr(self, each.name), each.metadata.get("check")
+            if key in ("password", "token") and value is not None:
                 object.__setattr__(self, key, Secret(value))
-            if about.get("check") is not None and value not in (None, "", ()):
-                about["check"](key, value)
+            if check is not None and value != each.default:
+                check(key, value)
         self.check()
 
     def check(self) -> None:
@@ -383,7 +384,6 @@ class OutputSection(Section):
 
     def check(self) -> None:
         prefix = f"discovery_prefix is {self.discovery_prefix!r}"
-        need(bool(self.discovery_prefix), f"{prefix}; expected a topic; leave it out")
         need(
             not may_be_ours(self.discovery_prefix), f"{prefix}, where learners talk; expected another; fix it"
         )

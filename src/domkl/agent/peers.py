@@ -174,7 +174,7 @@ class RoundRefused(PeerError):
     """A neighbour's message has a round that is not believed."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Neighbourhood:
     """A learner's neighbours.
 

@@ -40,7 +40,7 @@ from .streams import Reading
 FEW, MANY = 64, 512
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Store:
     """State beside the learner: in memory and, where a directory is given, in checkpoints."""
 

@@ -249,7 +249,7 @@ def about_page(title: str, **more: Any) -> dict[str, Any]:
     return {"title": title, **empty, "alarming": False, **more, "state": "running"}
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Feed:
     """Records of running learners, for a `Server`; its methods may be called from any thread."""
 

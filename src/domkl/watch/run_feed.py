@@ -79,7 +79,7 @@ COVERAGE, WINDOW = 0.9, 100
 REST = 400.0
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class RunFeed:
     """Rounds of J learners in one process, for a `Server`."""
 
