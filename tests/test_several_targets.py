@@ -146,3 +146,10 @@ def test_labels_known_later_are_learnt_then(path, capsys):
     found = json.loads(capsys.readouterr().out)["targets"]
     assert [one["rounds"] for one in found] == [240, 240]
     assert found[1]["network"]["rmse"] < 0.25
+
+
+def test_an_agents_file_names_one_target(tmp_path, capsys):
+    columns = 'columns = {target = "load", also = ["heat"]}\n'
+    (tmp_path / "a.toml").write_text(f'name = "a"\nstream = {{kind = "stdin"}}\n{columns}')
+    assert cli.main(["agent", str(tmp_path / "a.toml"), "--check"]) == 2
+    assert "[columns] also has names; expected one target" in capsys.readouterr().err

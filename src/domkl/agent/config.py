@@ -795,7 +795,8 @@ def keys() -> tuple[toml.Keys, dict[str, toml.Keys]]:
     found = toml.keys_of(AgentConfig)
     top: toml.Keys = {name: key for name, key in found.items() if isinstance(key, toml.Key)}
     sections = {name: key for name, key in found.items() if isinstance(key, dict)}
-    return top, sections | {"model": {"kind": toml.Key((str,)), **sections["model"]}}
+    columns = {name: key for name, key in sections["columns"].items() if name != "also"}  # of one target
+    return top, sections | {"columns": columns, "model": {"kind": toml.Key((str,)), **sections["model"]}}
 
 
 def _section(name: str, table: toml.Toml, where: str) -> Any:

@@ -17,7 +17,7 @@ from ..lab import experiment, report, results, trial
 from ..lab.experiment import Experiment
 from ..lab.trial import Outcome, Source
 from ..learning.alarms import check_rate
-from ..models.settings import Auto, Paper
+from ..models.settings import Auto
 from . import ahead, declare, fleet, inspect, live, options, show
 
 DEFAULT = "three-stations"
@@ -178,7 +178,7 @@ def _settings(args: argparse.Namespace) -> Experiment:
     """The experiment with the options' values in place of its own; of one's own data no file is needed."""
     if args.data is None or args.experiment != DEFAULT:
         chosen = experiment.load(args.experiment)
-    elif args.model == Paper.kind:  # at rates that do better than the printed ones
+    elif args.model is not None:  # the paper's learner at rates that do better than the printed ones
         chosen = dataclasses.replace(experiment.load(DEFAULT), model=Auto())
     else:
         chosen = Experiment(DEFAULT)
