@@ -166,21 +166,11 @@ class Shown:
             last = self.curve.points[-1][0] if self.curve.points else round
             self.curve.add((max(last, round), error, self._rmse_alone, *others))
 
-    def forecast(
-        self,
-        when: Any,
-        now: float | None,
-        curve: Sequence[Mapping[str, Any]],
-        errors: Sequence[float],
-        simple: Sequence[float],
-    ) -> None:
-        """A reading of the target, and what is forecast from it."""
+    def forecast(self, when: Any, now: float | None, ahead: list[list[Any]]) -> None:
+        """A reading of the target, and what is forecast from it: columns, a value for each lead."""
         if now is not None:
             self._readings.append((when, now))
-        keys = ("lead", "time", "y_hat", "low", "high")
-        columns = [[point.get(key) for point in curve] for key in keys]
-        told = ([value if math.isfinite(value) else None for value in each] for each in (errors, simple))
-        self._ahead = [*columns, *told]
+        self._ahead = ahead
 
     def report(self, status: Mapping[str, Any]) -> None:
         """How it is, as it says; its curve too, where its samples are not known here."""
@@ -307,7 +297,10 @@ class Feed:
     ) -> None:
         """A reading of the target and what is forecast from it, of each lead as agents write it; typical
         errors of each lead, and of the best simple guess."""
-        self._tell(learner, lambda shown: shown.forecast(when, now, curve, errors, simple))
+        keys = ("lead", "time", "y_hat", "low", "high")
+        columns = [[point.get(key) for point in curve] for key in keys]
+        columns += [[value if math.isfinite(value) else None for value in each] for each in (errors, simple)]
+        self._tell(learner, lambda shown: shown.forecast(when, now, columns))
 
     def status(self, status: Mapping[str, Any]) -> None:
         """How a learner is: `learner`, and any of `COUNTS`, `rmse`, `rmse_alone` and `weights`."""
