@@ -78,5 +78,5 @@ for each in "$work"/*.deb; do dpkg -x "$each" "$work/arm"; done
 "$tools/python" -m pip install -q --disable-pip-version-check --target "$work/arm/site" --only-binary=:all: \
     --python-version "$version" --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 \
     --platform manylinux2014_aarch64 "$out"/domkl-*-"$abi"-*manylinux*aarch64.whl
-(cd "$work" && PYTHONPATH="$work/arm/site" QEMU_LD_PREFIX="$work/arm" \
+(cd "$work" && PYTHONPATH="$work/arm/site" QEMU_LD_PREFIX="$work/arm" EMULATOR=qemu-aarch64-static \
     qemu-aarch64-static "$work/arm/usr/bin/python$version" "$OLDPWD/scripts/try_wheel.py")

@@ -7,6 +7,11 @@ import json
 import logging
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("domkl", deadline=None)
+settings.load_profile("domkl")
 
 
 @pytest.fixture

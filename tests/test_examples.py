@@ -40,7 +40,7 @@ def story(name, folder, *args):
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

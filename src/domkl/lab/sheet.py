@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import io
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,9 +109,9 @@ class Sheet:
         found = []
         for c, head in enumerate(self.heads):
             cells = [_clean(row[c]) for row in self.rows]
-            longest = max(map(len, cells), default=0)
+            longest = max(map(_room, cells), default=0)
             if c in self.words and not whole:
-                word = max((len(word) for cell in cells for word in cell.split()), default=0)
+                word = max((_room(word) for cell in cells for word in cell.split()), default=0)
                 longest = min(longest, self.fold, max(READABLE, word))
             found.append(max(longest, *map(len, head.split("\n") if whole else head.split())))
         return found
@@ -142,6 +143,11 @@ class Sheet:
         if lost := [name for name in whole.names() if name not in shown.names()]:
             few = f"No room for {', '.join(lost)}: {options.max_width} characters are too few."
             yield Text.Text(_clean(few))
+
+
+def _room(text: str) -> int:
+    """Places that a text takes in a terminal: Chinese characters, for one, take two."""
+    return sum(1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text)
 
 
 def least_of(values: Sequence[float | None]) -> list[int]:
