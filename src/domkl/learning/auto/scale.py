@@ -406,4 +406,5 @@ def is_power(counts: npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
 
 def at_rows(values: Array, like: Array) -> Array:
     """Values (R, ..) of each row, shaped to meet (R, ..., d)."""
-    return values.reshape(len(values), *(1,) * (like.ndim - 2), *values.shape[1:])
+    more = like.ndim - 2
+    return values.reshape(len(values), *(1,) * more, *values.shape[1:]) if more else values
