@@ -179,7 +179,7 @@ ATTACKS = (
     *("20 ghosts x 100", "others' summaries x 100", "ever newer summaries"),
 )
 #: Wrong labels: when and by how many ranges, or which 5 % of them, or the other unit.
-LABELS = (*("3 100", "8 100", "60 1e+06"), *outliers.MANY, *outliers.UNITS)
+LABELS = (*("0 100", "3 100", "8 100", "60 1e+06"), *outliers.MANY, *outliers.UNITS)
 #: Faults of faults.py, on six devices of stream "a0".
 FAULTS = {"20 % of messages lost": "loss", "outage of 40 rounds": "outage all 10", "a device joins": "join"}
 #: What a part may defend against long after: of this attack the rounds from 200 after it on.
@@ -199,7 +199,7 @@ def harmed(name: str, seed: int) -> float:
         first = attack.span[1] + lies.RECOVERY if name in AFTER else max(attack.span[0], 1)
         return float(lies.attacked(attack)[:, first : attack.last].mean())
     case, what = outliers.Case("made", seed), name.removeprefix("labels ")
-    labels = {**case.one([int(what.split()[0])] if what in LABELS[:3] else []), **case.many(), **case.unit()}
+    labels = {**case.one([int(what.split()[0])] if what in LABELS[:4] else []), **case.many(), **case.unit()}
     true = labels[what] if what in outliers.UNITS else case.y
     squares = case.errors([labels[what]], [true])[0][:, 1:]
     if what in outliers.UNITS:  # in the first unit, from the change on

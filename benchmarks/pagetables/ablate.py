@@ -42,7 +42,7 @@ GUARDS = {
     "rank": "the summary that suits, of two as new (against lies)",
     "suits": "own scale where the joint one does not suit (against lies)",
     "first sample": "only neighbours at the first sample (against lies)",
-    "told again": "all told again where scales differ",
+    "told again": "all told again where scales differ (against lost messages)",
 }
 #: A part earns its place with one of these: geometric mean over streams, and any stream.
 MEAN, STREAM = 1.01, 1.04

@@ -258,8 +258,7 @@ class AutoRows(Model):
         return np.asarray((sent["scale"].reshape(own.shape[0], -1) == own) & (own > 0))
 
     def believes(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
-        repeats = self.mixture.echo.repeats[who]
-        return self.trust.judge(who, sent["theta"], self.noted(who, sent), repeats)
+        return self.trust.judge(who, sent["theta"], self.noted(who, sent), self.mixture.echo.repeats[who])
 
     def noted(self, who: list[int], sent: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
         """As `same`, which is noted for `Scale.compare`."""

@@ -20,7 +20,7 @@ class Recent(Concept):
 
         S <- (1 - 1/fade) S + 2 b b',   s <- (1 - 1/fade) s + 2 y b,   beta = (S + 2 noise / v)^-1 s
 
-    where the variance v of the coefficients of each input, or pair, is learnt from them (MacKay).
+    where the variance v of the coefficients of each input is learnt from them (MacKay).
 
     It knows little, but learns a new world in a few samples. Two decisions rest on it, both from own errors.
     Page's test on the prediction's squared error e over its level l, g <- max(0, g + min(e/l, clip) - slack),
@@ -54,7 +54,7 @@ class Recent(Concept):
     S: Array = field("J k k", is_sum=True)
     s: Array = field("J m k")
     beta: Array = field("J m k")
-    variance: Array = field("J g", first=prior, low=1e-9)  # of the coefficients of each input or pair
+    variance: Array = field("J g", first=prior, low=1e-9)  # of the coefficients of each input
     noise: Array = field("J", first=0.02, low=0.0)
     age: npt.NDArray[Any] = field("J", "int64", low=0)
     level_age: npt.NDArray[Any] = field("J", "int64", low=0)

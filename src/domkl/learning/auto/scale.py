@@ -282,8 +282,7 @@ class Scale(Concept):
     def _pooled(self, known: Mapping[Hashable, Summary], made: dict[bytes, Numbered]) -> Numbered:
         """The scale that these summaries make; `made` has those of other rows.
 
-        Devices with less than the median number of samples do not count yet, unless news of more may be on
-        its way: one that is new takes the scale of the others.
+        Those with fewer samples than most do not count yet, unless news of more may be on its way.
         """
         typical = np.median([one.samples for one in known.values()])
         least = typical - min(typical / 2, self.spread)
@@ -306,9 +305,9 @@ class Scale(Concept):
         return number, pooled
 
     def _suits(self, joint: Array, own: Summary) -> bool:
-        """Whether others' values suit own ones, by their tables (2 + Q, c): the middle half of the own meets
-        the others' range, and neither half fills less than `fits` of the other, or they are constant; so in
-        all targets and in half of the inputs. The middle half of few values may well be narrow."""
+        """Whether the middle half of own values meets others' range, by the table of these (2 + Q, c), and
+        neither half fills less than `fits` of the other, or they are constant: in all targets and half of the
+        inputs. That of few own values may well be narrow."""
         joint, mine = joint[2:], own.table()[2:]
         a = len(joint) // 4
         b = -1 - a
@@ -407,4 +406,5 @@ def is_power(counts: npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
 
 def at_rows(values: Array, like: Array) -> Array:
     """Values (R, ..) of each row, shaped to meet (R, ..., d)."""
-    return values.reshape(len(values), *(1,) * (like.ndim - 2), *values.shape[1:])
+    more = like.ndim - 2
+    return values.reshape(len(values), *(1,) * more, *values.shape[1:]) if more else values

@@ -66,13 +66,10 @@ class Trust(Concept):
         self.alone[row, :n] = (errors[-n:] ** 2).mean(-1)
         self.age[row] = n
 
-    def judge(
-        self, who: list[int], theta: Array, able: npt.NDArray[np.bool_], repeats: Array
-    ) -> npt.NDArray[np.bool_]:
+    def judge(self, who: list[int], theta: Array, able: Any, repeats: Array) -> npt.NDArray[np.bool_]:
         """Whether rows (R,) use what n neighbours each sent, (R, n, m, K). -> (R, n)
 
-        `able` (R, n): those whose parameters mean the same here; others are not used. `repeats` (R,) as in
-        `Echo`.
+        `able` (R, n): those whose parameters mean the same here, and no others; `repeats` (R,) as in `Echo`.
         """
         R, n, m, K = theta.shape
         rows, y, alone = np.arange(R), self.y[who][:, :, None], self.alone[who]
@@ -87,16 +84,14 @@ class Trust(Concept):
         is_better = errors[rows, best] < alone.sum(1) / count[:, 0]
         standard = np.where(is_better[:, None], missed[rows, :, best], alone)
         with np.errstate(over="ignore"):  # a lie may be as large as it likes
-            return able & self._is_near(missed, standard, seen, count, self.clear * repeats[:, None])
+            return np.asarray(able & self._is_near(missed, standard, seen, count, repeats[:, None]))
 
-    def _is_near(
-        self, missed: Array, standard: Array, seen: Any, count: Array, clear: Array
-    ) -> npt.NDArray[np.bool_]:
+    def _is_near(self, missed: Array, standard: Array, seen: Any, count: Array, repeats: Array) -> Any:
         """Who is not refused, from squared errors (R, w, n) and those of the standard (R, w). -> (R, n)"""
         excess = (missed - self.most * standard[..., None]).sum(1) / count
         # Of the standard, not of the excess: one huge error would excuse itself.
         middle = standard.sum(1, keepdims=True) / count
         variance = np.where(seen, (standard - middle) ** 2, 0).sum(1, keepdims=True) / count
-        error = self.most * np.sqrt(variance / count)
-        refused = (excess > clear * error + 1e-6) & (count >= self.few)
-        return np.asarray(~refused & np.isfinite(excess))
+        clear = self.clear * repeats * (self.most * np.sqrt(variance / count))
+        refused = (excess > clear + 1e-6) & (count >= self.few)
+        return ~refused & np.isfinite(excess)
