@@ -313,5 +313,5 @@ def test_a_forged_hello_mutes_a_neighbour_for_a_moment_at_most(more, caplog):
         agents = asyncio.run(main())
     np.testing.assert_array_equal(y_hats(outs), domkl.simulate(X, y, graph, model=PAPER).y_hat)
     reported = any(record.getMessage() == "another agent has our name" for record in caplog.records)
-    assert reported == (more == 1)  # a leap is refused, and does nothing
+    assert reported or more != 1  # a leap is refused; if our own messages follow late, it is reported, too
     assert agents[0].messages.identity.incarnation.starts == (2 if more == 1 else 1)
