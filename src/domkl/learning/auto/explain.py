@@ -1,4 +1,4 @@
-"""`Auto` as a function of its inputs, for `learning.explain`: the parameters of one device, all samples."""
+"""`Auto` as a function of its inputs, for `learning.explain`: one device, with its parameters of now."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Guard(Concept):
     few: int = 2  # errors to know before anything is unusual
     ends: int = 4  # of labels learnt again, one in so many at each end may be wrong
 
-    errors: Array = field("J w m", low=0.0)
+    errors: Array = field("J w m", low=0.0)  # in units of the labels; 0 where a label was missing
     large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)  # whether the last labels were outside
     least: Array = field("J m", first=LARGEST)  # the range of the own labels, as they were learnt
     most: Array = field("J m", first=-LARGEST)

@@ -27,7 +27,7 @@ class Memory(Concept):
     ([[20.0], [30.0]], [3])
     """
 
-    count: npt.NDArray[Any] = field("J", "int64", low=0)  # samples learnt with these inputs
+    count: npt.NDArray[Any] = field("J", "int64", low=0)  # samples with these inputs, whatever they weigh
     useful: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since the past was given up
     fresh: npt.NDArray[Any] = field("J", "int64", low=0)  # of them, since errors rose the last time
 

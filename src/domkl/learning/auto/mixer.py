@@ -17,7 +17,7 @@ class Mixer(Concept):
         log w_i <- log w_i - min((e_i - min e) / (heat repeats E), most),   w <- (1 - share) w + share / n
 
     with e the squared errors of this sample and E the mean one of the best expert over `fade` samples: the
-    temperature follows the noise, so nothing has to be known about it. First weights are equal.
+    temperature follows the noise, so nothing has to be known about it. Weights begin equal; see `favour`.
 
     Examples
     --------

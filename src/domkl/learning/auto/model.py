@@ -54,8 +54,8 @@ class Prediction(NamedTuple):
     x: Array  # (J, d)
     whole: Mixed
     apart: Mixed  # of the experts in APART: what the device would predict alone
-    solved: Solved | None = None  # None before the first label
-    terms: Array = np.zeros(0)  # those of `Recent`; none before the first label
+    solved: Solved | None = None  # None before there is a scale
+    terms: Array = np.zeros(0)  # those of `Recent`; none before there is a scale
 
     @property
     def y_hat(self) -> Array:
@@ -141,7 +141,7 @@ class AutoRows(Model):
 
     @property
     def is_scaled(self) -> bool:
-        """Whether there was a label, so that inputs can be measured."""
+        """Whether all have a scale, by their own label or by news, so that inputs can be measured."""
         return bool((self.scale.number > 0).all())
 
     @property
@@ -471,7 +471,7 @@ class AutoRows(Model):
 
     @property
     def parameters(self) -> Any:
-        """What neighbours agree on; None before the first label."""
+        """What neighbours agree on; None before there is a scale."""
         if not self.is_scaled:
             return None
         theta, lam = self.consensus.theta.copy(), self.consensus.lam.copy()

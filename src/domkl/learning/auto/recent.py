@@ -63,7 +63,7 @@ class Recent(Concept):
     since: npt.NDArray[Any] = field("J", "int64", low=0)  # samples since it last was zero
     errors: Array = field("J 3", low=0.0)  # of the common and the alone function, and of this model
     errors_age: npt.NDArray[Any] = field("J", "int64", low=0)
-    usual: Array = field("J", low=0.0)  # error of the long memory
+    usual: Array = field("J", low=0.0)  # mean of the smaller error of the two long ones, each time
     lasting: npt.NDArray[Any] = field("J", "int64", low=0)  # for how many samples this model has been better
 
     def __init__(self, J: int, d: int, m: int, size: int, **chosen: float) -> None:

@@ -129,8 +129,8 @@ class Scale(Concept):
     """
 
     last: int = 512  # samples after which a device publishes for the last time; as many are kept
-    early: int = 64  # it publishes after 1, 2, 4 .. samples up to this
-    spread: int = 16  # samples that news is given to spread before a new scale is taken
+    early: int = 64  # it publishes after 1, 2, 4 .. samples up to this, without links up to `last`
+    spread: int = 16  # samples that news is given to spread; who lags more behind the median does not count
     trim: int = 4  # one in so many of the lowest, and of the highest, values of each number is left out
     fits: float = 0.25  # part that the middle half of values must fill of another's, both ways, to suit
     few: int = 2  # own samples of which the middle half may fill `fits` times less than that

@@ -59,7 +59,7 @@ class Trust(Concept):
         self.age += 1
 
     def renew(self, row: int, Z: Array, y: Array, errors: Array) -> None:
-        """All samples of a row: (n, K), (n, m), and their leave-one-out errors (n, m)."""
+        """Begin again with the last of these samples: (n, K), (n, m), leave-one-out errors (n, m)."""
         self.reset(row)
         n = min(len(Z), self.window)
         self.z[row, :n], self.y[row, :n] = Z[-n:], y[-n:]
