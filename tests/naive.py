@@ -591,9 +591,9 @@ class AutoDevice:
         """The guard: a label far out counts as one with a smaller error."""
         errors, error = self.past[-100:], abs(y - self.y_hat)
         n = len(errors)
-        usual = sorted(errors)[math.ceil(0.8 * (n - 1))] / 1.2816 if n >= 4 else 0
+        usual = sorted(errors)[math.ceil(0.8 * (n - 1))] / 1.2816 if n >= 2 else 0
         reach = max(6 * usual, max(self.high_y - self.low_y, 0) / 2) + 1e-12
-        large = n >= 4 and error > reach
+        large = n >= 2 and error > reach
         self.past.append(error)
         self.large = [*self.large, large][-16:]
         if large and 2 * sum(self.large) <= 16:

@@ -37,34 +37,36 @@ class Guard(Concept):
     few: int = 2  # errors to know before anything is unusual
     ends: int = 4  # of labels learnt again, one in so many at each end may be wrong
 
-    errors: Array = field("J w m", low=0.0)  # in units of the labels; 0 where a label was missing
+    errors: Array = field("J w m", low=0.0)  # in units of the labels
     large: npt.NDArray[Any] = field("J l m", "bool", low=0, high=1)  # whether the last labels were outside
     least: Array = field("J m", first=LARGEST)  # the range of the own labels, as they were learnt
     most: Array = field("J m", first=-LARGEST)
-    age: npt.NDArray[Any] = field("J", "int64", low=0)
+    age: npt.NDArray[Any] = field("J m", "int64", low=0)  # labels that came
 
     def __init__(self, J: int, m: int, **chosen: float) -> None:
         self.choose(chosen)
         self.allocate(np.float64, J=J, m=m, w=self.window, l=self.last)
 
-    def bound(self, y: Array, y_hat: Array) -> Array:
-        """The labels (J, m) as they are to be learnt."""
+    def bound(self, y: Array, y_hat: Array, missing: npt.NDArray[np.bool_] | None = None) -> Array:
+        """The labels (J, m) as they are to be learnt; those that are missing tell nothing."""
         error = np.minimum(np.abs(y - y_hat), LARGEST)
         with np.errstate(over="ignore"):
             reach = self.near * np.maximum(self.most - self.least, 0) + 1e-12
-        large = (error > reach) & (self.age >= self.few)[:, None]
-        for j in np.flatnonzero(large.any(-1)).tolist():  # robust deviations matter for these alone
-            reach[j] = np.maximum(reach[j], self.reach * self._deviation(j))
-            large[j] &= error[j] > reach[j]
-        J = np.arange(len(y))
-        self.large[J, self.age % self.last] = large
+        large = (error > reach) & (self.age >= self.few)
+        for j, i in np.argwhere(large).tolist():  # robust deviations matter for these alone
+            reach[j, i] = max(reach[j, i], self.reach * self._deviation(j, i))
+            large[j, i] = error[j, i] > reach[j, i]
+        known = np.ones(y.shape, bool) if missing is None else ~missing
+        J, I = np.nonzero(known)
+        self.large[J, self.age[J, I] % self.last, I] = large[J, I]
         if large.any():
             factor = (reach / np.maximum(error, reach)) ** 2
             many = 2 * self.large.sum(1) > self.last
             y = np.where(large & ~many, y_hat + (y - y_hat) * factor, y)
-        self.errors[J, self.age % self.window] = error
-        self.age += 1
-        self.least, self.most = np.minimum(self.least, y), np.maximum(self.most, y)
+        self.errors[J, self.age[J, I] % self.window, I] = error[J, I]
+        self.age += known
+        np.minimum(self.least, y, out=self.least, where=known)
+        np.maximum(self.most, y, out=self.most, where=known)
         return y
 
     def recheck(self, row: int, y: Array) -> Array:
@@ -90,8 +92,8 @@ class Guard(Concept):
             self.reset(rows)
         return np.asarray(rows)
 
-    def _deviation(self, row: int) -> Array:
-        """The robust deviation of a row's last errors. (m,)"""
-        errors = np.sort(self.errors[row, : int(self.age[row])], axis=0)
+    def _deviation(self, row: int, target: int) -> float:
+        """The robust deviation of the last errors of a target."""
+        errors = np.sort(self.errors[row, : int(self.age[row, target]), target])
         k = int(np.ceil(self.quantile * (len(errors) - 1)))
-        return np.asarray(errors[k] / 1.2816)  # of a normal error, whose 0.8 quantile in size this is
+        return float(errors[k] / 1.2816)  # of a normal error, whose 0.8 quantile in size this is

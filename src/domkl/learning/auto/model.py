@@ -207,7 +207,7 @@ class AutoRows(Model):
             weight = weight * self._is_enough(missing)
             y = np.where(missing, past.whole.y, y)
         if solved is not None and self._bounds_labels:
-            y = self.guard.bound(y, past.whole.y)
+            y = self.guard.bound(y, past.whole.y, missing)
         known = y if missing is None else np.where(missing, np.nan, y)
         self.memory.add(prediction.x, np.where(weight[:, None] > 0, y, known), weight)
         self.scale.note_targets(known)

@@ -29,7 +29,10 @@ Numbered = tuple[int, Array]
 
 
 class Summary(NamedTuple):
-    """One device's samples in short; column by column, the inputs and then the targets."""
+    """One device's samples in short; column by column, the inputs and then the targets.
+
+    A column without a value has its low above its high, and tells others nothing.
+    """
 
     samples: int  # that it is of
     low: Array  # (c,)
@@ -41,12 +44,13 @@ class Summary(NamedTuple):
         """Of samples (n, c), NaN where a value is missing; `count` is what it says of their number."""
         found = np.sort(np.clip(values, -LARGEST, LARGEST), axis=0)  # NaN last
         n = np.maximum((~np.isnan(found)).sum(0), 1)
-        found[:, np.isnan(found[0])] = 0.0  # a column that is missing altogether
+        is_empty = np.isnan(found[0])
+        found[:, is_empty] = 0.0
         at = np.linspace(0, 1, QUANTILES)[:, None] * (n - 1)
         below = at.astype(int)
         lower, upper = (np.take_along_axis(found, np.minimum(k, n - 1), 0) for k in (below, below + 1))
         q = lower + (at - below) * (upper - lower)
-        low, high = q[0], q[-1]
+        low, high = np.where(is_empty, LARGEST, q[0]), np.where(is_empty, -LARGEST, q[-1])
         span = np.where(high > low, high - low, 1.0)
         parts = np.clip((found - low) / span, 0, 1)
         mean = np.nansum(parts, 0) / n
@@ -82,16 +86,19 @@ class Summary(NamedTuple):
         if not fits or not 1 <= count <= most:
             raise InputError(f"a summary of {count} samples is odd; expected {columns} columns; drop it")
         most_value = np.maximum(np.abs(low), np.abs(high))
-        if not bool((most_value <= LARGEST).all() and (low <= high).all()):
+        is_empty = (low == LARGEST) & (high == -LARGEST)
+        if not bool((most_value <= LARGEST).all() and ((low <= high) | is_empty).all()):
             raise InputError("a summary has bounds that are not finite or not in order; drop it")
         return cls(int(count), low, high, shape)
 
     def table(self) -> Array:
-        """Mean, mean square deviation from it, and all quantiles, as numbers. (2 + QUANTILES, c)"""
+        """Mean, mean square deviation from it, and all quantiles, as numbers; NaN without a value.
+        (2 + QUANTILES, c)"""
         span = self.high - self.low
         parts = self.shape / UNIT
         mean, deviation = self.low + parts[0] * span, parts[1] * span
-        return np.vstack([mean, deviation**2, self.low, self.low + parts[2:] * span, self.high])
+        table = np.vstack([mean, deviation**2, self.low, self.low + parts[2:] * span, self.high])
+        return np.where(span < 0, np.nan, table)
 
 
 class Inputs(NamedTuple):
@@ -293,21 +300,30 @@ class Scale(Concept):
         return made[key]
 
     def _mean(self, of: list[Array]) -> Numbered:
-        """The scale of N devices' tables."""
+        """The scale of N devices' tables; each column's of those that have values in it."""
         tables = np.stack(of)  # (N, 2 + Q, c)
+        known = ~np.isnan(tables[:, 0])
+        pooled = np.zeros((tables.shape[1] + 2, tables.shape[2]))
+        for each in np.unique(known, axis=1).T[:, :, None]:  # columns that the same devices have
+            columns = (known == each).all(0)
+            if each.any():
+                pooled[:, columns] = self._middle(tables[each[:, 0]][:, :, columns])
+        number = int.from_bytes(hashlib.sha256(pooled.tobytes()).digest()[:6], "big") + 1
+        return number, pooled
+
+    def _middle(self, tables: Array) -> Array:
+        """The columns of a scale, made of N devices' tables (N, 2 + Q, c). (4 + Q, c)"""
         few = len(tables) // self.trim
         middle = np.median(tables[:, 0], axis=0)
         tables = np.sort(tables, axis=0)[few : len(tables) - few]
         variance = tables[:, 1].mean(0) + tables[:, 0].var(0)
         low, high = tables[:, 2].min(0), tables[:, -1].max(0)
-        pooled = np.vstack([middle, np.sqrt(variance), low, high, tables[:, 2:].mean(0)])
-        number = int.from_bytes(hashlib.sha256(pooled.tobytes()).digest()[:6], "big") + 1
-        return number, pooled
+        return np.vstack([middle, np.sqrt(variance), low, high, tables[:, 2:].mean(0)])
 
     def _suits(self, joint: Array, own: Summary) -> bool:
         """Whether the middle half of own values meets others' range, by the table of these (2 + Q, c), and
-        neither half fills less than `fits` of the other, or they are constant: in all targets and half of the
-        inputs. That of few own values may well be narrow."""
+        neither half fills less than `fits` of the other, or they are constant or missing: in all targets and
+        half of the inputs. That of few own values may well be narrow."""
         joint, mine = joint[2:], own.table()[2:]
         a = len(joint) // 4
         b = -1 - a
@@ -315,7 +331,7 @@ class Scale(Concept):
         meets = (mine[a] <= joint[-1]) & (mine[b] >= joint[0])
         least = self.fits ** (1 + self.few / own.samples)
         alike = (own_wide >= least * wide) & (wide >= self.fits * own_wide)
-        good = (meets & alike) | (own_wide <= 0)
+        good = (meets & alike) | ~(own_wide > 0) | np.isnan(wide)
         d = self.sizes["d"]
         return bool(good[d:].all() and 2 * good[:d].sum() >= d)
 

@@ -17,34 +17,16 @@ class Guard {
         of.get("guard.large", n.J * last * m, large);
         of.get("guard.least", n.J * m, least);
         of.get("guard.most", n.J * m, most);
-        of.get("guard.age", n.J, age);
+        of.get("guard.age", n.J * m, age);
     }
 
     int64_t scratch() const { return window; }
 
-    // Makes labels y (m,) what is to be learnt of them; `sorted` (window,) is scratch.
-    void bound(int64_t j, double* y, const double* y_hat, double* sorted) const {
-        bool is_near = true;
-        for (int64_t i = 0; i < m; ++i) is_near &= !(error_of(y[i], y_hat[i]) > range(j, i));
-        is_near |= age[j] < few;
-        for (int64_t i = 0; i < m; ++i) {
-            const double error = error_of(y[i], y_hat[i]);
-            bool& outside = large[(j * last + age[j] % last) * m + i];
-            outside = false;
-            if (!is_near) {
-                const double R = std::max(range(j, i), reach * deviation(j, i, sorted));
-                outside = error > R;
-                const double part = R / std::max(error, R);
-                if (outside && !(2 * outliers(j, i) > last))
-                    y[i] = y_hat[i] + (y[i] - y_hat[i]) * (part * part);
-            }
-            errors[(j * window + age[j] % window) * m + i] = error;
-        }
-        for (int64_t i = 0; i < m; ++i) {
-            least[j * m + i] = std::min(least[j * m + i], y[i]);
-            most[j * m + i] = std::max(most[j * m + i], y[i]);
-        }
-        ++age[j];
+    // Makes labels y (m,) what is to be learnt of them; those that are `absent` tell nothing, and `sorted`
+    // (window,) is scratch.
+    void bound(int64_t j, double* y, const double* y_hat, const bool* absent, double* sorted) const {
+        for (int64_t i = 0; i < m; ++i)
+            if (!absent[i]) y[i] = bounded(j, i, y[i], y_hat[i], sorted);
     }
 
     // Whether most of the last labels were outside, so that the row gives up its past.
@@ -55,7 +37,22 @@ class Guard {
     }
 
   private:
-    static double error_of(double y, double y_hat) { return std::min(std::fabs(y - y_hat), 1e150); }
+    double bounded(int64_t j, int64_t i, double y, double y_hat, double* sorted) const {
+        int64_t& n = age[j * m + i];
+        const double error = std::min(std::fabs(y - y_hat), 1e150);
+        bool& outside = large[(j * last + n % last) * m + i];
+        outside = false;
+        if (error > range(j, i) && n >= few) {
+            const double R = std::max(range(j, i), reach * deviation(j, i, sorted));
+            outside = error > R;
+            const double part = R / std::max(error, R);
+            if (outside && !(2 * outliers(j, i) > last)) y = y_hat + (y - y_hat) * (part * part);
+        }
+        errors[(j * window + n % window) * m + i] = error;
+        least[j * m + i] = std::min(least[j * m + i], y), most[j * m + i] = std::max(most[j * m + i], y);
+        ++n;
+        return y;
+    }
     double range(int64_t j, int64_t i) const {
         return near * std::max(most[j * m + i] - least[j * m + i], 0.0) + 1e-12;
     }
@@ -66,7 +63,7 @@ class Guard {
     }
     // The robust deviation of the last errors of a target.
     double deviation(int64_t j, int64_t i, double* sorted) const {
-        const int64_t n = std::min(age[j], window);
+        const int64_t n = std::min(age[j * m + i], window);
         for (int64_t k = 0; k < n; ++k) {  // a few times in a stream: no need to be quick
             const double error = errors[(j * window + k) * m + i];
             int64_t at = k;

@@ -237,7 +237,7 @@ template <class T> class NativeRound final : public Round<T> {
         const double *b = terms.data() + j * recent.size(), *y_hat = all.y + j * n.m;
         const int64_t known = find_missing(j, labels, weight, absent);
         for (int64_t i = 0; i < n.m; ++i) y[i] = absent[i] ? y_hat[i] : labels[i];
-        if (bounds_labels) guard.bound(j, y, y_hat, room.numbers);
+        if (bounds_labels) guard.bound(j, y, y_hat, absent, room.numbers);
         for (int64_t i = 0; i < n.m; ++i) scaled[i] = scale.scaled(j, i, y[i]);
         for (int64_t i = 0; i < n.m; ++i) {
             if (!absent[i]) scale.note_target(j, i, y[i]);
