@@ -16,10 +16,12 @@ import domkl
 import problems
 from domkl.agent import AgentConfig, load
 from domkl.agent.config import CheckpointSection, OutputSection, StreamSection
+from domkl.agent.rows import JsonRows, Row, RowRefused
 from domkl.agent.streams import Reading
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
+from domkl.datasets.encoder import Encoder
 from inmemory import AUTO, Agent, config, d, until
 
 BY_TIME = StreamSection(labels="time")
@@ -205,3 +207,28 @@ def test_labels_of_joined_topics_come_on_a_topic_of_their_own():
     assert [record["index"] for record in outs] == [0, 1, 2, 3, 4]
     assert (agent.progress.samples, len(agent.store.labels)) == (2, 3)
     assert dict(agent.rows) == {"label without input": 1}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"at": 5},
+        {"at": 5, "life": None},
+        {"at": 5, "live": 3},
+        {"at": 5, "heat": 1},
+        {"x": {"heat": 1}, "at": 5, "y": 3},
+        {"x": {"heat": 1}, "id": "a"},
+    ],
+)
+@pytest.mark.parametrize("features", [("heat",), ("at", "heat"), ("at",)])
+def test_nothing_on_the_topic_of_labels_is_a_reading(message, features):
+    """One would take the place of the reading of that time, whose inputs it has not."""
+    columns = Columns(target="life", features=features, time=("at",), kinds={"at": "time:s"})
+    labels = JsonRows(Encoder(columns), by_time=True)
+    payload = json.dumps(message).encode()
+    if message.get("y"):
+        assert labels.label(payload) == Row(None, 3.0, None, 5.0)
+    else:
+        with pytest.raises(RowRefused, match="no label"):
+            labels.label(payload)
+    assert labels.label(b'{"at": 5, "heat": 1, "life": 2}') == Row(None, 2.0, None, 5.0)
