@@ -169,6 +169,8 @@ def test_a_topic_of_labels_beside_that_of_readings(broker):
     [
         ('labels = "age"', "expected one of id, time"),
         ('label_topic = "a"\npath = "x.csv"', "label_topic is given without topic"),
+        ('topic = "a/+"\nlabel_topic = "a/+"\nbroker = "127.0.0.1:1"', "which are readings"),
+        ('topic = "a"\nlabel_topic = "#"\nbroker = "127.0.0.1:1"', "which are readings"),
         ('labels = "time"\npath = "x.parquet"', "order of time"),
         ('labels = "time"\ntopics = ["a", "b"]\nbroker = "127.0.0.1:1"', "expected label_topic"),
         ('labels = "time"\npath = "x.csv"\nhorizon = "1h"', "which are readings"),
