@@ -148,8 +148,8 @@ class Columns:
         if self.also and len({*heads}) < len(heads):
             twice = next(head for head in heads if heads.count(head) > 1)
             raise InputError(
-                f"targets are {[*self.targets]}, so two columns of predictions are called {twice!r}; expected "
-                "names of their own; rename a column"
+                f"targets are {[*self.targets]}, so two columns of predictions are called {twice!r}; "
+                "expected names of their own; rename a column"
             )
         if len(self.time) > 2:
             raise InputError(f"time is {list(self.time)}; expected one column, or date and time; name these")
