@@ -268,7 +268,7 @@ class StreamSection(Login):
         self.only_with("label_topic", "topic", self.kind == "topic")
         for topic in filter(None, (self.topic, *self.topics)):
             wrong = (
-                f"label_topic has all of {topic!r}, which are readings; expected a topic of labels; fix it"
+                f"label_topic has all of {topic!r}, which are readings; expected one of labels; fix it"
             )
             need(not self.label_topic or not matches(self.label_topic, topic), wrong)
         wrong = f"labels is time and kind is {self.kind}, in order of time; expected id; fix it"
