@@ -16,10 +16,12 @@ import domkl
 import problems
 from domkl.agent import AgentConfig, load
 from domkl.agent.config import CheckpointSection, OutputSection, StreamSection
+from domkl.agent.rows import JsonRows, Row, RowRefused
 from domkl.agent.streams import Reading
 from domkl.agent.transports import TransportSettings, make
 from domkl.base.errors import InputError
 from domkl.datasets.columns import Columns
+from domkl.datasets.encoder import Encoder
 from inmemory import AUTO, Agent, config, d, until
 
 BY_TIME = StreamSection(labels="time")
@@ -167,6 +169,8 @@ def test_a_topic_of_labels_beside_that_of_readings(broker):
     [
         ('labels = "age"', "expected one of id, time"),
         ('label_topic = "a"\npath = "x.csv"', "label_topic is given without topic"),
+        ('topic = "a/+"\nlabel_topic = "a/+"\nbroker = "127.0.0.1:1"', "which are readings"),
+        ('topic = "a"\nlabel_topic = "#"\nbroker = "127.0.0.1:1"', "which are readings"),
         ('labels = "time"\npath = "x.parquet"', "order of time"),
         ('labels = "time"\ntopics = ["a", "b"]\nbroker = "127.0.0.1:1"', "expected label_topic"),
         ('labels = "time"\npath = "x.csv"\nhorizon = "1h"', "which are readings"),
@@ -205,3 +209,28 @@ def test_labels_of_joined_topics_come_on_a_topic_of_their_own():
     assert [record["index"] for record in outs] == [0, 1, 2, 3, 4]
     assert (agent.progress.samples, len(agent.store.labels)) == (2, 3)
     assert dict(agent.rows) == {"label without input": 1}
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"at": 5},
+        {"at": 5, "life": None},
+        {"at": 5, "live": 3},
+        {"at": 5, "heat": 1},
+        {"x": {"heat": 1}, "at": 5, "y": 3},
+        {"x": {"heat": 1}, "id": "a"},
+    ],
+)
+@pytest.mark.parametrize("features", [("heat",), ("at", "heat"), ("at",)])
+def test_nothing_on_the_topic_of_labels_is_a_reading(message, features):
+    """One would take the place of the reading of that time, whose inputs it has not."""
+    columns = Columns(target="life", features=features, time=("at",), kinds={"at": "time:s"})
+    labels = JsonRows(Encoder(columns), by_time=True)
+    payload = json.dumps(message).encode()
+    if message.get("y"):
+        assert labels.label(payload) == Row(None, 3.0, None, 5.0)
+    else:
+        with pytest.raises(RowRefused, match="no label"):
+            labels.label(payload)
+    assert labels.label(b'{"at": 5, "heat": 1, "life": 2}') == Row(None, 2.0, None, 5.0)

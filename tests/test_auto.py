@@ -9,11 +9,12 @@ import pytest
 
 import domkl
 import naive
+import problems
 from domkl.exchange.graph import as_graph
 from domkl.exchange.message import Exchange
 from domkl.exchange.network import Network
 from domkl.learning.auto import AutoRows
-from domkl.learning.auto.scale import Scale, Summary
+from domkl.learning.auto.scale import QUANTILES, Scale, Summary
 from domkl.learning.model import Around
 
 SIZE = 80
@@ -420,6 +421,33 @@ def test_a_neighbour_with_false_news_costs_little(forge):
     alone, _ = exchange(X, y, dict.fromkeys(links, ()))
     found = [((y_hat - y)[1:] ** 2).mean() for y_hat in (alone, lied)]
     assert found[1] < 1.2 * found[0]
+
+
+def thin(columns):
+    """Four summaries in which all values are nearly alike."""
+    shape = np.full((QUANTILES, columns), 2**15, np.uint16)
+    return {name: Summary(512, np.zeros(columns), np.full(columns, 1e-150), shape) for name in "bcde"}
+
+
+@pytest.mark.parametrize("first", [0, 5])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("engine", problems.ENGINES)
+def test_a_scale_of_no_width_makes_nothing_infinite(engine, dtype, first):
+    """A device without samples, or whose label is constant, takes what its neighbours say."""
+
+    def device(name, other):
+        return domkl.Learner(domkl.Auto(size=40), [other], name=name, inputs=2, engine=engine, dtype=dtype)
+
+    a, b = device("a", "b"), device("b", "a")
+    for t in range(40):
+        sent = b.observe([t % 3, 1.0], 1.0)
+        a.receive("b", sent._replace(news=thin(3)) if t in (0, first) else sent)
+        b.receive("a", a.observe([t % 5, 1e15], 5.0) if t >= first else a.follow())
+        if b.waiting:
+            b.close()
+    a.close() if a.waiting else None
+    assert np.isfinite(a.predict([1.0, 1.0]))
+    device("a", "b").load(*a.save())
 
 
 @pytest.mark.parametrize(("first", "T"), [(0, 110), (40, 150), (480, 600)])

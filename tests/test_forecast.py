@@ -352,3 +352,14 @@ def test_a_name_that_a_spreadsheet_would_compute_is_inert_in_a_forecast(tmp_path
     given = ["--target", "y", "--learner-column", "site", "--horizon", "1h", "--size", "40"]
     assert cli.main(["predict", str(tmp_path / "s.csv"), *given]) == 0
     assert "\n'=HYPERLINK(1)," in capsys.readouterr().out
+
+
+def test_leads_that_are_longer_than_the_data_are_named(tmp_path, capsys):
+    path = tmp_path / "short.csv"
+    path.write_text("time,a,y\n" + "".join(f"2024-01-01T{t:02d}:00:00,{t % 5},{t % 7}\n" for t in range(24)))
+    given = ["--data", str(path), "--target", "y", "--no-report", "--horizon"]
+    assert cli.main(["run", *given, "23h,24h,1000h"]) == 0
+    assert "no two readings are 24h, 1000h apart" in " ".join(capsys.readouterr().out.split())
+    for far in ("24 rows", "24h,1000h", f"{2**63 - 1}h"):
+        assert cli.main(["run", *given, far]) == 2
+        assert "choose a shorter --horizon" in capsys.readouterr().err

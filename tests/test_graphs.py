@@ -121,3 +121,12 @@ def test_a_person_is_asked_on_a_terminal_only(monkeypatch, answer, expected):
     for terminal in (True, False):
         monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda yes=terminal: yes))
         assert graph._is_confirmed(args) is (expected and terminal)
+
+
+@pytest.mark.parametrize("version", [-1, graphs.LAST + 1, 2**63, 10**30])
+def test_no_version_is_above_one_that_nobody_can_hold(version):
+    state = {"state": "ready", "graph": version, "neighbours": ["b"], "addresses": []}
+    network = graphs.LiveNetwork(SimpleNamespace(settings=LOCAL))
+    network.handle([("domkl/field/a/state", json.dumps(state).encode())])
+    assert network.next_version() == 1
+    assert not network.live

@@ -192,3 +192,12 @@ def test_a_state_goes_on_with_the_same_bits_and_moves_to_numpy():
 def test_the_engine_is_chosen():
     for engine, kind in (("auto", NativeAuto), ("native", NativeAuto), ("numpy", AutoRows)):
         assert type(domkl.Auto(size=16).make(1, 1, np.float64, 1, Means(engine))) is kind
+
+
+@pytest.mark.parametrize("make", [lambda n: np.empty(n, np.float32), lambda n: np.empty(2 * n)[::2]])
+def test_what_is_written_to_is_no_copy(make):
+    """Numbers written to one would be lost."""
+    _, rows = rounds(NativeAuto, domkl.Auto(size=20), *stream(0, 1, 5, 2, 1))
+    with pytest.raises(TypeError):
+        rows.native.predict(np.zeros((1, 2)), make(rows.native.size))
+    rows.native.predict(np.zeros((1, 2), np.float32), np.empty(rows.native.size))

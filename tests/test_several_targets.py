@@ -103,6 +103,8 @@ def test_inspect_and_compare_know_them(path, capsys):
         (["--horizon", "1 rows"], "--target names 2 columns and a horizon is given"),
         (["--loss", "logistic"], "several targets, which are numbers"),
         (["--target", "load,load"], "expected names of their own"),
+        (["--target", "load,load_hat"], "two columns of predictions are called 'load_hat'"),
+        (["--target", "load,row"], "two columns of predictions are called 'row'"),
         (["--target", "load,none"], "no column 'none'"),
         (["--target", "load,site", "--drop", "heat"], "target 'site' is also dropped, a time or the learner"),
     ],

@@ -306,3 +306,17 @@ def test_a_device_with_auto_survives_what_no_gateway_sends(board, start, line):
     port.close(T)
     y_hat, _ = port.sample(T + 1, X[0, 1], y[0, 1])
     assert abs(y_hat - y[0, 1]) < 1.5
+
+
+@pytest.mark.parametrize("board", BOARDS[:1])
+def test_a_scale_of_no_width_makes_nothing_infinite(board, start, line):
+    _, port = start(board, "b")
+    learner, columns = auto_learner("b", "a"), AUTO_INPUTS + 1
+    shape = np.full((line.QUANTILES, columns), 2**15, np.uint16)
+    thin = line.Summary(512, np.zeros(columns), np.full(columns, 1e-150), shape)
+    for t in range(40):
+        y_hat, sent = port.sample(t, np.arange(AUTO_INPUTS), 5.0)
+        assert np.isfinite([y_hat, *sent.theta[0]]).all()
+        update = learner.observe(np.arange(AUTO_INPUTS), 5.0)
+        learner.receive("a", sent)
+        port.update(t, "b", update._replace(news=dict.fromkeys("bc", thin)) if t == 5 else update)

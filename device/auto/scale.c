@@ -208,16 +208,19 @@ static double rank_of(const scale *s, double x, int i) {
     return total / (QUANTILES - 1) - 0.5;
 }
 
+/* A value in widths, which does not count as farther away than this. */
+static double within(double value) { return clipped(value, -FARTHEST, FARTHEST); }
+
 void scale_inputs(const scale *s, const float x[INPUTS], inputs *to) {
     for (int i = 0; i < INPUTS; ++i) {
         const int is_there = s->usable[i] && !isnan(x[i]);
         const double away = is_there ? x[i] - s->mean[i] : 0;
-        to->ranges[i] = away / s->span[i], to->deviations[i] = away / s->deviation[i];
+        to->ranges[i] = within(away / s->span[i]), to->deviations[i] = within(away / s->deviation[i]);
         to->ranks[i] = is_there ? rank_of(s, away + s->mean[i], i) : 0;
     }
 }
 
-double scale_scaled(const scale *s, double y) { return (y - s->center) / s->width; }
+double scale_scaled(const scale *s, double y) { return within((y - s->center) / s->width); }
 double scale_unscaled(const scale *s, double f) { return s->center + s->width * f; }
 double scale_low(const scale *s) { return scale_scaled(s, fmin(s->least, s->bottom)); }
 double scale_high(const scale *s) { return scale_scaled(s, fmax(s->most, s->top)); }

@@ -21,7 +21,7 @@ from domkl.learning.auto.guard import Guard
 from domkl.learning.auto.mixer import Mixer
 from domkl.learning.auto.model import AutoRows
 from domkl.learning.auto.recent import Recent
-from domkl.learning.auto.scale import EXACT, Scale
+from domkl.learning.auto.scale import EXACT, FARTHEST, Scale
 from domkl.learning.auto.trust import Trust
 from domkl.learning.fields import LARGEST
 
@@ -73,6 +73,7 @@ def header(model: domkl.Auto, inputs: int, name: int, neighbours: Sequence[int],
         *(f"enum {{ {key} = {value} }};" for key, value in sizes.items()),
         f"#define START {model.start!r}",
         f"#define LARGEST {LARGEST!r}",
+        f"#define FARTHEST {FARTHEST!r}",
         f"#define MOST_NUMBER {float(EXACT)!r}",
         f"#define MOST_THETA {most_parameter(np.float32, AutoRows.largest)!r}",
         f"#define NEIGHBOUR_NAMES {{{', '.join(map(str, neighbours)) or '0'}}}",

@@ -266,6 +266,9 @@ class StreamSection(Login):
         self.only_with("within", "topics")
         self.only_with("trigger", "topics")
         self.only_with("label_topic", "topic", self.kind == "topic")
+        for topic in filter(None, (self.topic, *self.topics)):
+            wrong = f"label_topic has all of {topic!r}, which are readings; expected one of labels; fix it"
+            need(not self.label_topic or not matches(self.label_topic, topic), wrong)
         wrong = f"labels is time and kind is {self.kind}, in order of time; expected id; fix it"
         need(self.labels == "id" or self.kind not in TABLES, wrong)
         wrong = "labels is time with topics, whose last values are joined; expected label_topic; add it"

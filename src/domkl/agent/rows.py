@@ -75,9 +75,14 @@ def label_of(encoder: Encoder, row: Mapping[str, Any], learner: str) -> Row | No
     inputs = {*columns.features} - {*columns.time, ARRIVAL, TOPIC}
     if not inputs or not all(cells.is_missing(flat.get(name), frozenset(columns.na)) for name in inputs):
         return None
+    found = timed_label(encoder, flat, learner)
+    return None if found is not PASSED and found.y is None else found
+
+
+def timed_label(encoder: Encoder, flat: Mapping[str, Any], learner: str) -> Row:
+    """The target and the time of a flat row, whatever else is in it."""
+    columns = encoder.columns
     y = encoder.label(flat.get(columns.target, flat.get("y")))
-    if y is None:
-        return None
     if columns.learner and encoder.learner_of(flat.get(columns.learner)) != learner:
         return PASSED
     return Row(None, y, None, encoder.seconds(flat) if columns.time else seconds_of(flat.get("time")))
@@ -164,10 +169,22 @@ class JsonRows:
         if not isinstance(found, dict):
             remedy = 'send an object such as {"time": "2026-11-19T08:00:00Z", "y": 3}'
             raise RowRefused("no time", "the label has neither the time nor the id of a reading", remedy)
-        inputs = () if self.encoder is None else self.encoder.columns.features
-        times = () if self.encoder is None else self.encoder.columns.time
-        record = {key: value for key, value in found.items() if key not in inputs or key in times}
-        return self._plain(msgspec.json.encode(record)) if self.encoder is None else self.row(record)
+        row = self._label_alone(found)
+        if row.y is None and row is not PASSED:
+            named = "y" if self.encoder is None else self.encoder.columns.target
+            raise RowRefused("no label", f"the message has no {named!r}", "send labels only on this topic")
+        return row
+
+    def _label_alone(self, found: dict[str, Any]) -> Row:
+        if self.encoder is None:
+            said = {key: value for key, value in found.items() if key in ("y", "id", "time")}
+            return self._plain(msgspec.json.encode(said))
+        columns = self.encoder.columns
+        flat = found if is_flat(found) else columns.flatten(found)
+        id = None if "id" in columns.features else found.get("id")
+        if id is None:
+            return timed_label(self.encoder, flat, self.learner)
+        return Row(None, self.encoder.label(flat.get(columns.target, flat.get("y"))), _id(id))
 
 
 def _check_spelling(named: dict[str, Any], features: tuple[str, ...]) -> None:

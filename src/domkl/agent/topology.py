@@ -144,7 +144,7 @@ class _State(msgspec.Struct):
     """What a learner says of itself, and nothing else that would reach a terminal."""
 
     state: Literal["init", "ready", "done"]
-    graph: int
+    graph: Annotated[int, Meta(ge=0, le=LAST)]
     neighbours: Annotated[tuple[Name, ...], Meta(max_length=MOST_LEARNERS)]
     addresses: tuple[str, ...]
 

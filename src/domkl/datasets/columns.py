@@ -47,6 +47,15 @@ class CellError(DataError):
         self.kind, self.reason, self.remedy = kind, reason, remedy
 
 
+#: Heads of files of predictions, beside those of targets.
+ABOUT_ROWS = ("row", "index", "time", "learner", "surprise", "alarm")
+
+
+def heads_of(target: str) -> tuple[str, str, str, str]:
+    """What the label, the prediction and the bounds of one of several targets are called in such files."""
+    return target, f"{target}_hat", f"{target}_low", f"{target}_high"
+
+
 @dataclass(frozen=True)
 class Columns:
     """What each column is and what is done with it; whatever is not given is guessed from the rows.
@@ -134,6 +143,13 @@ class Columns:
         if len(set(self.targets)) < len(self.targets) or (self.also and not self.target):
             raise InputError(
                 f"targets are {[self.target, *self.also]}; expected names of their own; fix them"
+            )
+        heads = [*ABOUT_ROWS, *(head for name in self.targets for head in heads_of(name))]
+        if self.also and len({*heads}) < len(heads):
+            twice = next(head for head in heads if heads.count(head) > 1)
+            raise InputError(
+                f"targets are {[*self.targets]}, so two columns of predictions are called {twice!r}; "
+                "expected names of their own; rename a column"
             )
         if len(self.time) > 2:
             raise InputError(f"time is {list(self.time)}; expected one column, or date and time; name these")

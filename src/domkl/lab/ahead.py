@@ -102,7 +102,21 @@ def series_of(
     notes = [*table.notes]
     notes += [f"{plural(repeated, 'row')} left out: no time, or the time of another"] * bool(repeated)
     notes += [f"{plural(left, 'row')} not used, so that all series are of one length"] * bool(left)
+    longest = T - 1 if horizon.rows else float((times[:, T - 1] - times[:, 0]).max())
+    notes += _untold(horizon, longest, table)
     return Series(Readings(times, table.X[rows], table.y[rows], places), T, names, table, tuple(notes))
+
+
+def _untold(horizon: Horizon, longest: float, table: Table) -> list[str]:
+    """That some leads are longer than the data; refused where all are."""
+    far = [name for name, lead in zip(horizon.names, horizon.leads, strict=True) if lead > longest]
+    named = ", ".join(far[:5]) + (" .." if len(far) > 5 else "")
+    if len(far) == len(horizon.names):
+        raise DataError(
+            f"{table.name} has no two readings that are {named} apart; expected some to learn from; "
+            "choose a shorter --horizon"
+        )
+    return [f"no two readings are {named} apart: nothing is learnt of such leads"] * bool(far)
 
 
 def stations() -> Series:

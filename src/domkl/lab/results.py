@@ -11,6 +11,7 @@ import numpy as np
 
 from ..base.errors import InputError
 from ..base.words import iso
+from ..datasets.columns import heads_of
 from ..faces.estimator import DOMKL
 from ..faces.saved import About
 from ..learner import files
@@ -41,7 +42,7 @@ def value_heads(name: str, targets: Sequence[str]) -> tuple[str, ...]:
     >>> value_heads("load", ["load", "heat"])
     ('load', 'load_hat', 'load_low', 'load_high')
     """
-    return VALUES if len(targets) == 1 else (name, f"{name}_hat", f"{name}_low", f"{name}_high")
+    return VALUES if len(targets) == 1 else heads_of(name)
 
 
 def alarms(outcome: Outcome, rate: float) -> Judgement:

@@ -122,6 +122,7 @@ template <class T> class RoundHandle {
     std::vector<nb::object> kept, linked;
 };
 
+// What is written to is no copy of another type.
 template <class T> static void declare(nb::module_& m, const char* name) {
     using R = RoundHandle<T>;
     nb::class_<R>(m, name)
@@ -129,14 +130,15 @@ template <class T> static void declare(nb::module_& m, const char* name) {
              nb::kw_only(), "isa"_a, "threads"_a = 1)
         .def_prop_ro("size", &R::size)
         .def("is_scaled", &R::is_scaled)
-        .def("predict", &R::predict)
+        .def("predict", &R::predict, "x"_a, "prediction"_a.noconvert())
         .def("learn", &R::learn, "x"_a, "y"_a, "weight"_a.none(), "past"_a, "has_apart"_a)
-        .def("judge", &R::judge)
+        .def("judge", &R::judge, "who"_a, "theta"_a, "able"_a, "used"_a.noconvert())
         .def("rest", &R::rest)
-        .def("features", &R::features)
+        .def("features", &R::features, "z"_a.noconvert())
         .def("merge", &R::merge)
         .def("link", &R::link)
-        .def("advance", &R::advance)
+        .def("advance", &R::advance, "x"_a, "y"_a, "predictions"_a.noconvert(), "gaps"_a.noconvert(),
+             "first"_a)
         .def("close", &R::close)
         .def("learn_alone", &R::learn_alone);
 }

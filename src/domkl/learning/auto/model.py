@@ -30,7 +30,7 @@ from .guard import Guard
 from .memory import Memory
 from .mixer import Mixer
 from .recent import Recent
-from .scale import EXACT, Scale, Summary
+from .scale import EXACT, Scale, Summary, within
 from .trust import Trust
 
 #: What the mixer weighs, and those that use nobody's parameters. Each mixture ends with an echo of its own.
@@ -83,8 +83,8 @@ class Mixture:
     def learn(self, y: Array, past: Mixed, scale: Scale) -> Array:
         """Labels (J, m) in widths; returns the experts' squared errors. (J, m, E)"""
         center, width = scale.center[..., None], scale.width[..., None]
-        self.echo.learn(y - scale.scaled(past.before_echo), past.last / width)
-        missed = ((past.experts - center) / width - y[..., None]) ** 2
+        self.echo.learn(y - scale.scaled(past.before_echo), within(past.last / width))
+        missed = (within((past.experts - center) / width) - y[..., None]) ** 2
         self.mixer.learn(missed, self.echo.repeats)
         return np.asarray(missed)
 

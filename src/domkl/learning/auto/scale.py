@@ -20,6 +20,9 @@ from ..fields import LARGEST, Concept, field
 
 #: Numbers below this are exact in the float64 of a message.
 EXACT = 2**53
+#: No value counts as farther away than so many widths, ranges or deviations: false news may make a scale
+#: narrow, and models stay finite in any.
+FARTHEST = 1e9
 #: Quantiles in a summary, the lowest and the highest value included.
 QUANTILES = 17
 #: Parts of a span, in which a summary has all between the lowest and the highest value.
@@ -379,11 +382,11 @@ class Scale(Concept):
         if flat.any():
             part = np.where(flat, (1 + np.sign(inner)) / 2, part)
         rank = np.where(usable, np.add.reduce(part, -2) / part.shape[-2] - 0.5, 0)
-        return Inputs(away / span, away / deviation, rank)
+        return Inputs(within(away / span), within(away / deviation), rank)
 
     def scaled(self, y: Array, rows: Any = slice(None)) -> Array:
         """Targets (R, ..., m) in widths around the centre."""
-        return (y - at_rows(self.center[rows], y)) / at_rows(self.width[rows], y)
+        return within((y - at_rows(self.center[rows], y)) / at_rows(self.width[rows], y))
 
     def bounds(self) -> tuple[Array, Array]:
         """The range of the targets of the scale and of the own ones, in widths, which predictions keep to."""
@@ -418,6 +421,11 @@ class Scale(Concept):
 def is_power(counts: npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
     """Which are 1, 2, 4, 8 .."""
     return np.asarray((counts > 0) & (counts & (counts - 1) == 0))
+
+
+def within(values: Array) -> Array:
+    """Values in widths, none of which is too far away."""
+    return np.asarray(np.minimum(np.maximum(values, -FARTHEST), FARTHEST))
 
 
 def at_rows(values: Array, like: Array) -> Array:

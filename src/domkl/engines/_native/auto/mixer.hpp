@@ -100,7 +100,8 @@ class Mixture {
         for (int64_t i = 0; i < m; ++i) {
             const int64_t at = j * m + i;
             const double width = scale.width(j, i);
-            const double before[2] = {past.last[2 * at] / width, past.last[2 * at + 1] / width};
+            const double before[2] = {Scale::within(past.last[2 * at] / width),
+                                      Scale::within(past.last[2 * at + 1] / width)};
             const double error = y[i] - scale.scaled(j, i, past.before_echo[at]);
             correlations += echo.correlation(j, i, error);
             if (!missing[i]) echo.learn(j, i, error, before);

@@ -44,7 +44,8 @@ class Scale {
         const double* q = quantiles + j * QUANTILES * d;
         for (int64_t i = 0; i < d; ++i) {
             const double away = (good[i] && x[i] == x[i] ? x[i] : at[i]) - at[i];
-            to.ranges[i] = away / range[i], to.deviations[i] = away / s[i], to.ranks[i] = 0;
+            to.ranges[i] = within(away / range[i]), to.deviations[i] = within(away / s[i]);
+            to.ranks[i] = 0;
         }
         for (int64_t k = 0; k + 1 < QUANTILES; ++k, q += d) {
             for (int64_t i = 0; i < d; ++i) {
@@ -58,8 +59,10 @@ class Scale {
             to.ranks[i] = good[i] && x[i] == x[i] ? to.ranks[i] / (QUANTILES - 1) - 0.5 : 0;
     }
 
+    // A value in widths, which does not count as farther away than this.
+    static double within(double value) { return clipped(value, -FARTHEST, FARTHEST); }
     double scaled(int64_t j, int64_t target, double y) const {
-        return (y - center_[j * m + target]) / width_[j * m + target];
+        return within((y - center_[j * m + target]) / width_[j * m + target]);
     }
     double unscaled(int64_t j, int64_t target, double f) const {
         return center_[j * m + target] + width_[j * m + target] * f;
@@ -95,6 +98,7 @@ class Scale {
 
   private:
     static constexpr int64_t QUANTILES = 17;
+    static constexpr double FARTHEST = 1e9;
     int64_t d, m, last, spread;
     bool *usable, *changed, *linked;
     double *mean, *deviation, *span, *quantiles, *center_, *width_, *bottom, *top, *least, *most, *number;
