@@ -17,7 +17,11 @@ from . import names
 from .names import LONGEST_TOPIC, LOST, STATE, check_filter, check_name, check_pattern, is_topic, matches
 
 #: Module of this package and class of each kind, loaded when first made; a new transport is one more line.
-KINDS = {"memory": "base.MemoryTransport", "zenoh": "zenoh.ZenohTransport", "mqtt": "mqtt.MqttTransport"}
+KINDS = {
+    "memory": "base.MemoryTransport",
+    "zenoh": "zenoh.ZenohTransport",
+    "mqtt": "mqtt.MqttTransport",
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -427,7 +427,13 @@ def _object(scalar: Any) -> Any:
 __all__ = ["Fault", "Faults", "Raw", "read"]
 
 #: What reads a text, by the end of the file's name; what is in it tells where the name does not.
-READERS = {**dict.fromkeys((".json", ".jsonl", ".ndjson"), read_json), ".csv": read_csv, ".tsv": read_csv}
+READERS = {
+    ".json": read_json,
+    ".jsonl": read_json,
+    ".ndjson": read_json,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+}
 STDIN = "standard input"
 
 
