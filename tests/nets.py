@@ -10,6 +10,7 @@ import pathlib
 import pytest
 
 import brokers
+from domkl.agent import transports
 from domkl.agent.transports import TransportSettings, make, topic
 
 NETWORK = "field"
@@ -18,14 +19,19 @@ PATIENCE = 20.0
 
 needs_mosquitto = pytest.mark.skipif(brokers.MOSQUITTO is None, reason="mosquitto is not installed")
 
-KINDS = [
-    "memory",
-    "zenoh",
-    "zenoh+tls",
-    pytest.param("mqtt", marks=needs_mosquitto),
-    pytest.param("mqtt+tls", marks=needs_mosquitto),
-]
-REMOTE = KINDS[1:]
+#: Transports without certificates, and those that need a broker.
+PLAIN, BROKERED = ("memory",), ("mqtt",)
+
+
+def _params(kind):
+    marks = needs_mosquitto if kind in BROKERED else ()
+    ends = [""] if kind in PLAIN else ["", "+tls"]
+    return [pytest.param(kind + end, marks=marks, id=kind + end) for end in ends]
+
+
+#: Every transport that there is, and those between processes.
+KINDS = [param for kind in transports.KINDS for param in _params(kind)]
+REMOTE = [param for param in KINDS if param.id != "memory"]
 
 
 @dataclasses.dataclass

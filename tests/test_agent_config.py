@@ -208,6 +208,7 @@ def test_bad_names_and_numbers_are_refused(tmp_path, head, message):
         ),
         ("stream", "kind = 'csv'", "path is not given and kind is csv; .*; add path"),
         ("stream", "kind = 'stdin'\npath = 'a.csv'", "path is given and kind is stdin; .*; leave path out"),
+        ("stream", "path = 'a.csv.gz'", "path is .*a.csv.gz, which is gzipped; .*; gunzip it"),
         ("stream", "kind = 'topic'", "topic is not given and kind is topic"),
         ("stream", "kind = 'stdin'\ntopic = 'a/b'", "topic is given and kind is stdin"),
         ("stream", "topic = 'a'\ntopics = ['b']", "topic and topics are both given"),

@@ -7,7 +7,8 @@ import pytest
 
 import domkl
 import inmemory
-from domkl.base.errors import InputError
+from domkl.base.errors import InputError, PeerError
+from domkl.exchange.edges import Held
 from domkl.learner import handed
 from taught import MODELS, taught
 
@@ -65,3 +66,23 @@ def test_a_neighbour_that_joined_later_is_restored_as_it_was():
         go_on(*restored, x)
         for new, old in zip(restored, members, strict=True):
             np.testing.assert_array_equal(new.state.theta, old.state.theta)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *[("degree", value) for value in (-1, 2**63 - 1, 1.5, float("nan"), "3", True, None)],
+        *[("round", value) for value in (-1, 2**52, 2**63 - 1, 1.0, True)],
+        *[("edges", value) for value in (5, None, {"a": 3}, {"a": (1, 2, 0, 0, 0)}, {"a": Held(1.0)})],
+        *[("edges", {"a": held}) for held in (Held(-1), Held(0, 2**63), Held(seen=-2), Held(moved=2**52))],
+        *[("news", value) for value in (5, None)],
+    ],
+)
+def test_an_update_with_a_value_that_none_can_have_is_refused_and_changes_nothing(field, value):
+    a, b = (domkl.Learner(inmemory.PAPER, [near], name=own, inputs=2) for own, near in ("ab", "ba"))
+    sent = b.observe([0.1, 0.2], 1.0)
+    a.observe([0.1, 0.2], 1.0)
+    with pytest.raises(PeerError, match="fix that learner"):
+        a.receive("b", sent._replace(**{field: value}))
+    assert a.missing == ("b",)
+    assert a.receive("b", sent)

@@ -199,6 +199,8 @@ class StreamSection(Login):
         if self.path is not None:
             object.__setattr__(self, "path", queries.address(self.path))
         self._goes_with("path", self.kind in STORED, "kind is csv, jsonl, parquet or database")
+        wrong = f"path is {self.shown}, which is gzipped; expected a file that lines are added to; gunzip it"
+        need(self.kind not in LINES or not self.shown.lower().endswith(".gz"), wrong)
         key = "topics" if self.topics else "topic"
         self._goes_with(key, self.kind == "topic", "kind is topic")
         wrong = f"follow is true and kind is {self.kind}; expected a file or a database; leave follow out"
@@ -238,7 +240,7 @@ class StreamSection(Login):
         path = plain(self.path)
         if readers.is_stored(path):
             return "database" if queries.is_database(path) else "parquet"
-        return "jsonl" if path.lower().endswith((".jsonl", ".ndjson", ".json")) else "csv"
+        return "jsonl" if readers.is_json(path) else "csv"
 
     def _goes_with(self, key: str, wanted: bool, when: str) -> None:
         """A key that is needed in one case and has no meaning in the others."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import math
 import struct
 import zlib
-from collections.abc import Iterable
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -29,7 +28,7 @@ from msgspec import Meta
 from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array
-from ..exchange.edges import NEVER, NUMBER_END, Held
+from ..exchange.edges import NUMBER_END, ROUND_END, Held
 from ..exchange.message import Shapes, Update
 from ..learning.auto.scale import QUANTILES, Summary
 from .incarnation import Incarnation, Number
@@ -40,8 +39,6 @@ DTYPES: dict[str, np.dtype[Any]] = {
     "float32": np.dtype("<f4"),
     "float16": np.dtype("<f2"),
 }
-#: Rounds in messages are below this.
-ROUND_END = 2**52
 #: Major and minor version of the format.
 VERSION = (3, 0)
 #: The most updates in one `Again`.
@@ -150,9 +147,21 @@ def encode_update(update: Update, incarnation: Incarnation, durable: int, dtype:
     """
     theta = _narrowed("theta", update.theta, _dtype(dtype)).data
     scalars = None if update.scalars is None else _narrowed("scalars", update.scalars, _SCALARS).data
-    news: dict[Any, Any] = {name: _summary_bytes(one) for name, one in update.news.items()}
-    sent: Any = update.fingerprint, incarnation, durable, update.round, dtype, theta, scalars
-    return encode(_Update(*sent, dict(update.edges), update.degree, news))  # type: ignore[call-arg]
+    news: Any = {name: _summary_bytes(one) for name, one in update.news.items()}
+    edges: Any = dict(update.edges)
+    sent = _Update(
+        fingerprint=update.fingerprint,
+        incarnation=incarnation,
+        durable=durable,
+        round=update.round,
+        dtype=dtype,  # type: ignore[arg-type]
+        theta=theta,
+        scalars=scalars,
+        edges=edges,
+        degree=update.degree,
+        news=news,
+    )
+    return encode(sent)
 
 
 def encode(message: _Update | Hello | Again) -> bytes:
@@ -245,9 +254,11 @@ class Decoder:
         scalars = None
         if sent.scalars is not None:
             scalars = self._array("scalars", sent.scalars, _SCALARS, (self._scalars,), self._scalars)
-        news = {name: self._summary(*one) for name, one in sent.news.items()}
-        head = sent.round, theta, scalars, sent.fingerprint, sent.edges
-        update = Update(*head, sent.degree, news)  # type: ignore[arg-type]
+        news: Any = {name: self._summary(*one) for name, one in sent.news.items()}
+        edges: Any = sent.edges
+        update = Update(
+            sent.round, theta, scalars, sent.fingerprint, edges=edges, degree=sent.degree, news=news
+        )
         return Envelope(sent.incarnation, sent.durable, sent.dtype, update)
 
     def _summary(self, count: int, low: memoryview, high: memoryview, shape: memoryview) -> Summary:
@@ -291,7 +302,7 @@ def _opened(payload: bytes, decoder: msgspec.msgpack.Decoder[Any] = _decoder) ->
         raise PeerError(f"a message is malformed: {_shown(error)}; fix its sender") from None
     if isinstance(message, Again):
         return message
-    if not _in_range(message.edges.values()):
+    if not all(held.is_possible for held in message.edges.values()):
         raise PeerError(
             f"a message has an edge with numbers out of range; expected at most {NUMBER_END - 1}, "
             f"and rounds of at most {ROUND_END - 1}; fix its sender"
@@ -317,17 +328,6 @@ def _checksum(payload: bytes) -> int:
             "let all learners run versions of domkl with the same"
         )
     return int(checksum)
-
-
-def _in_range(edges: Iterable[Held]) -> bool:
-    """Whether numbers and rounds of these ends can be; msgspec knows that they are whole."""
-    return all(
-        min(held[:2]) >= 0
-        and max(held[:2]) < NUMBER_END
-        and min(held[2:]) >= NEVER
-        and max(held[2:]) < ROUND_END
-        for held in edges
-    )
 
 
 def _shown(error: Exception) -> str:

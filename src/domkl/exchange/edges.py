@@ -22,6 +22,8 @@ Counts: TypeAlias = "npt.NDArray[np.int64]"
 NEVER = -1
 #: Numbers of edges are below this, so that they fit into messages.
 NUMBER_END = 2**63
+#: Rounds in messages are below this.
+ROUND_END = 2**52
 
 
 class Held(NamedTuple):
@@ -32,6 +34,17 @@ class Held(NamedTuple):
     seen: int = NEVER  # the receiver's last round that the sender has taken
     moved: int = NEVER  # the last round in which the sender's dual moved, and that is in force
     before: int = NEVER  # the one before that
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether a learner can have sent this: whole numbers, in their ranges."""
+        return (
+            {*map(type, self)} == {int}
+            and min(self[:2]) >= 0
+            and max(self[:2]) < NUMBER_END
+            and min(self[2:]) >= NEVER
+            and max(self[2:]) < ROUND_END
+        )
 
 
 class Edge(Concept):

@@ -17,12 +17,14 @@ from ..base.errors import InputError, PeerError
 from ..base.types import Array
 from ..learning.model import Part
 from .combine import RULES, Screen
-from .edges import Held
+from .edges import ROUND_END, Held
 
 PAYLOADS = ("float64", "float32", "float16")
 #: The largest parameter that is sent or accepted, by the precision of computation: squares and their sums
 #: over many rounds stay finite. A model may have a smaller bound of its own (`Model.largest`).
 LARGEST = {"float64": 1e100, "float32": 1e12}
+#: The most neighbours that a learner may say it has.
+MOST_DEGREE = 2**16
 
 
 @dataclass(frozen=True)
@@ -185,7 +187,10 @@ def _check_part(part: Part) -> None:
 
 
 def check_update(neighbour: Hashable, update: Update, fingerprint: str, alike: str, shapes: Shapes) -> None:
-    """Refuse an update that is not whole, finite and of a learner with the same settings."""
+    """Refuse an update that is not whole, finite and of a learner with the same settings.
+
+    Of an update that came as bytes `agent/wire.py` has checked as much: a new field is checked at both doors.
+    """
     if not isinstance(update, Update) or type(update.round) is not int or update.round < 0:
         raise PeerError(f"{neighbour!r} sent no update; expected an Update; fix that learner")
     if update.fingerprint != fingerprint:
@@ -193,9 +198,25 @@ def check_update(neighbour: Hashable, update: Update, fingerprint: str, alike: s
             f"{neighbour!r} sent fingerprint {update.fingerprint}; expected {fingerprint}; "
             f"give all learners the same {alike}"
         )
+    _check_number("round", update.round, ROUND_END - 1)
+    _check_number("degree", update.degree, MOST_DEGREE)
+    _check_edges(neighbour, update)
     _check_array(neighbour, "theta", update.theta, shapes.theta)
     if shapes.scalars:
         _check_array(neighbour, "scalars", update.scalars, (shapes.scalars,))
+
+
+def _check_number(what: str, value: int, most: int) -> None:
+    if type(value) is not int or not 0 <= value <= most:
+        raise PeerError(f"{what} is {checks.short(value)}; expected 0 to {most}; fix that learner")
+
+
+def _check_edges(neighbour: Hashable, update: Update) -> None:
+    good = isinstance(update.edges, Mapping) and isinstance(update.news, Mapping)
+    if not good or not all(isinstance(one, Held) and one.is_possible for one in update.edges.values()):
+        raise PeerError(
+            f"{neighbour!r} sent edges or news that cannot be; expected those of an Update; fix that learner"
+        )
 
 
 def _check_array(neighbour: Hashable, what: str, value: Array | None, expected: tuple[int, ...]) -> None:

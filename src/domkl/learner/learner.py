@@ -26,8 +26,9 @@ from ..base import checks
 from ..base.errors import InputError, PeerError
 from ..base.types import Array, Float
 from ..exchange.combine import Neighbours
-from ..exchange.edges import NEVER, Edge, Held, next_number
+from ..exchange.edges import NEVER, ROUND_END, Edge, Held, next_number
 from ..exchange.message import (
+    MOST_DEGREE,
     Exchange,
     Layout,
     Shapes,
@@ -49,8 +50,8 @@ from . import schema
 
 #: How many rounds ahead of ours all updates are kept; more would let a peer fill our memory.
 EARLIEST = 64
-#: No round is skipped to that is later than this; messages end at twice that, which leaves room to go on.
-LAST_SKIP = 2**51
+#: No round is skipped to that is later than this, which leaves room to go on.
+LAST_SKIP = ROUND_END // 2
 #: The last faults that are kept.
 MOST_FAULTS = 64
 #: A neighbour's other degree counts in every so many rounds: it changes matrices, which takes long.
@@ -61,8 +62,6 @@ TRUST = 100
 REST = 8
 #: Predictions that are kept until their labels come.
 MOST_ASKED = 1000
-#: The most neighbours that a learner may say it has.
-MOST_DEGREE = 2**16
 
 
 class Neighbour(Edge):
@@ -370,10 +369,6 @@ class Learner:
         """Refuse an update that cannot be right; `decoded`: a decoder has checked all but its meaning."""
         if not decoded:
             check_update(neighbour, update, self.fingerprint, self._row.must_match, self.shapes)
-        if update.round >= 2 * LAST_SKIP:
-            raise PeerError(f"round is {update.round}; expected one below {2 * LAST_SKIP}; fix that learner")
-        if not 0 <= update.degree <= MOST_DEGREE:
-            raise PeerError(f"degree is {update.degree}; expected 0 to {MOST_DEGREE}; fix that learner")
         check_within(update.theta, self._most)
         self._row.check(self._unpacked(update), update.news)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from .base import Counts, Hub, MemoryTransport, Transport, TransportSettings
+import importlib
+
+from .base import KINDS, Counts, Hub, MemoryTransport, Transport, TransportSettings
 from .names import LOST, OPERATOR, STATE, check_name, sender_of, topic
 
-__all__ = ["LOST", "OPERATOR", "STATE", "Counts", "Hub", "MemoryTransport", "Transport"]
+__all__ = ["KINDS", "LOST", "OPERATOR", "STATE", "Counts", "Hub", "MemoryTransport", "Transport"]
 __all__ += ["TransportSettings", "check", "check_name", "make", "sender_of", "topic"]
 
 
@@ -20,12 +22,6 @@ def check(settings: TransportSettings) -> None:
 
 def make(settings: TransportSettings) -> Transport:
     """The transport that `settings` describe; not yet open."""
-    if settings.kind == "zenoh":
-        from .zenoh import ZenohTransport
-
-        return ZenohTransport(settings)
-    if settings.kind == "mqtt":
-        from .mqtt import MqttTransport
-
-        return MqttTransport(settings)
-    return MemoryTransport(settings)
+    module, name = KINDS[settings.kind].split(".")
+    made: Transport = getattr(importlib.import_module(f".{module}", __name__), name)(settings)
+    return made

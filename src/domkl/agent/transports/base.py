@@ -16,7 +16,12 @@ from ...base.secret import Secret
 from . import names
 from .names import LONGEST_TOPIC, LOST, STATE, check_filter, check_name, check_pattern, is_topic, matches
 
-KINDS = ("memory", "zenoh", "mqtt")
+#: Module of this package and class of each kind, loaded when first made; a new transport is one more line.
+KINDS = {
+    "memory": "base.MemoryTransport",
+    "zenoh": "zenoh.ZenohTransport",
+    "mqtt": "mqtt.MqttTransport",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -226,7 +231,8 @@ class Transport:
     """Messages between learners. Delivery is not guaranteed: what cannot be sent now is dropped.
 
     A transport may be closed and opened again: subscriptions, retained messages and messages that were not
-    received yet are preserved. Each kind adds how to connect, send and subscribe: the methods at the end.
+    received yet are preserved. Each kind adds how to connect, send and subscribe: the methods at the end. It
+    calls `_wants` and `_inbox.add` for what arrives, from any thread, and reads `_patterns` and `_retained`.
     """
 
     def __init__(self, settings: TransportSettings):

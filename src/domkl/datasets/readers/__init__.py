@@ -426,7 +426,14 @@ def _object(scalar: Any) -> Any:
 
 __all__ = ["Fault", "Faults", "Raw", "read"]
 
-JSON = (".json", ".jsonl", ".ndjson")
+#: What reads a text, by the end of the file's name; what is in it tells where the name does not.
+READERS = {
+    ".json": read_json,
+    ".jsonl": read_json,
+    ".ndjson": read_json,
+    ".csv": read_csv,
+    ".tsv": read_csv,
+}
 STDIN = "standard input"
 
 
@@ -449,6 +456,11 @@ def _read(source: Any, columns: Columns, query: str, max_rows: int | None) -> Ra
     path = Path(source)
     suffixes = [end.lower() for end in path.suffixes if end.lower() != ".gz"]
     return _bytes(str(path), read_bytes(path), suffixes[-1] if suffixes else "", columns, max_rows)
+
+
+def is_json(source: str) -> bool:
+    """Whether a file's name says that it holds JSON."""
+    return READERS.get(Path(source).suffix.lower()) is read_json
 
 
 def is_stored(source: str) -> bool:
@@ -484,8 +496,8 @@ def _bytes(name: str, data: bytes, end: str, columns: Columns, max_rows: int | N
     if data[:16] == b"SQLite format 3\0":
         raise DataError(f"{name}: a SQLite database; expected --data sqlite:{name}; write it so")
     text, notes = _decoded(name, data)
-    is_json = end in JSON or (end not in (".csv", ".tsv") and text.lstrip()[:1] in ("{", "["))
-    raw = (read_json if is_json else read_csv)(name, text, columns, max_rows)
+    likely = read_json if text.lstrip()[:1] in ("{", "[") else read_csv
+    raw = READERS.get(end, likely)(name, text, columns, max_rows)
     return raw if not notes else Raw(**{**vars(raw), "notes": (*notes, *raw.notes)})
 
 
