@@ -186,6 +186,17 @@ def test_wrong_labels_cost_little():
     assert error(kept, y) > 100 * error(dirty, y)
 
 
+def test_an_input_that_one_device_lacks_costs_the_others_nothing():
+    """Its values are far from 0, which must not be taken for what that device saw."""
+    X, y = streams(J=3, T=300)
+    near, far = X.copy(), X.copy()
+    far[..., 0] += 1000
+    for one in (near, far):
+        one[0, :, 0] = np.nan
+    found = [((simulate(one, y, "complete").y_hat - y)[1:, 100:] ** 2).mean() for one in (near, far)]
+    assert found[1] < 1.1 * found[0]
+
+
 def test_a_changed_world_is_followed():
     X, y = streams(J=1, T=700)
     y[0, 350:] *= -1

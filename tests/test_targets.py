@@ -53,6 +53,20 @@ def test_labels_that_are_missing_cost_little_and_are_no_errors(delay):
     assert (late(run.y_hat, y) < 0.05).all()
 
 
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
+def test_another_unit_is_noticed_where_labels_are_missing(engine):
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(1, 500, 2))
+    y = np.stack([np.sin(3 * X[..., 0]) + X[..., 1], X[..., 0] - X[..., 1]], -1)
+    y += 0.05 * rng.standard_normal(y.shape)
+    y[0, 300:, 1] *= 1000
+    some = y.copy()
+    some[0, 1::2, 1] = np.nan
+    run = domkl.simulate(X, some, "path", model=domkl.Auto(size=100), engine=engine)
+    missed = (run.y_hat - y)[0, 350:390:2, 1] / 1000
+    assert np.sqrt((missed**2).mean()) < 0.3  # 0.44 where a missing label counts as one that was predicted
+
+
 def test_a_sample_without_a_label_teaches_nothing():
     X, y, _ = streams(J=1, T=150)
     model, other = domkl.DOMKL(model=MODEL), domkl.DOMKL(model=MODEL)
