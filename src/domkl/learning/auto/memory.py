@@ -98,7 +98,8 @@ class Memory(Concept):
 
     def weights(self, row: int, n: int) -> Array:
         """How much each of the last n samples of a row counts. (n,)"""
-        return self._W[row, self._kept][-n:]
+        kept = self._W[row, self._kept]
+        return np.asarray(kept[len(kept) - n :])
 
     def samples(self, row: int) -> Array:
         """Those of a row that were learnt, as they came. (n, d)"""
