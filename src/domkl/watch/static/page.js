@@ -176,8 +176,8 @@ function drawSamples(detail) {
   const marks = guess.map((each, i) => (alarm[i] ? (truth[i] ?? each) : null));
   samples.set([isTime ? times : index, truth, guess, low, high, marks],
     { unit: state.unit, isTime, xName: isTime ? "time (UTC)" : "reading" });
-  const which = state.range ? `${count(index.length)} of the predictions${target} ${SPANS[state.range]}` : `the last ${count(index.length)} predictions${target}`;
-  $("n-samples").textContent = detail && detail.samples ? `${detail.name}, ${which}, each made before its label was known` : "readings are not published here";
+  const which = state.range ? `${count(index.length)} of the predictions${target} made ${SPANS[state.range]}, each` : `the last ${count(index.length)} predictions${target}, each made`;
+  $("n-samples").textContent = detail && detail.samples ? `${detail.name}, ${which} before its label was known` : "readings are not published here";
 }
 
 /* By arrival; evenly chosen, where there are more than are shown. */
