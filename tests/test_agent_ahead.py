@@ -18,7 +18,7 @@ import pytest
 from brokers import MOSQUITTO, running
 from domkl import cli
 from domkl.agent import Agent, AgentConfig
-from domkl.agent.config import CheckpointSection, RoundSection, StreamSection, TransportSection
+from domkl.agent.config import CheckpointSection, OutputSection, RoundSection, StreamSection, TransportSection
 from domkl.agent.streams import Reading
 from domkl.base.errors import InputError
 from domkl.models.settings import Auto, Paper, RateSpec
@@ -53,6 +53,13 @@ def run(config, stream):
     out = []
     asyncio.run(asyncio.wait_for(Agent(config, stream=stream, out=out.append).run(), 60))
     return out
+
+
+def test_forecasts_have_no_more_digits_than_tell_something():
+    stream = StreamSection(horizon="1h..3h", target_low=-12.1, target_high=38.0)
+    for record in run(given(stream=stream, output=OutputSection(coverage=0.8)), hours(0, 60)):
+        numbers = [record["now"], *(point[key] for point in record["forecast"] for key in ("y_hat", "low"))]
+        assert all(len(f"{abs(each)!r}".replace(".", "").strip("0")) <= 12 for each in numbers if each)
 
 
 def test_each_lead_is_forecast_and_learnt():

@@ -250,7 +250,7 @@ def test_asynchronous_agents_of_auto_learn_and_end_with_a_common_scale():
         assert not agent.refused
 
 
-def test_an_edge_of_no_use_rests_without_a_dual_and_wakes_when_it_is_of_use():
+def test_an_edge_of_no_use_rests_without_a_dual_and_wakes_when_it_is_of_use(caplog):
     """Two devices with the same inputs and opposite labels, until both see the same."""
     X, y = problems.streams(2, 4000, d)
     X[1], y[1] = X[0], y[0]
@@ -276,6 +276,7 @@ def test_an_edge_of_no_use_rests_without_a_dual_and_wakes_when_it_is_of_use():
         found = [agent.transport.counts.sent - had for agent, had in zip(agents, sent, strict=True)]
         for agent in agents:
             assert agent.summary()["neighbours_used"] == 0
+            assert agent.refused["implausible"] > agent.report()["refused"]  # honest, so it is only not used
             assert not any(edge.dual.any() for edge in agent.learner._known.values())
         sign[1] = 1
         await until(lambda: not any(agent.neighbourhood.resting for agent in agents), 60)
@@ -287,5 +288,7 @@ def test_an_edge_of_no_use_rests_without_a_dual_and_wakes_when_it_is_of_use():
         return found, woken - before
 
     found, rounds = asyncio.run(main())
+    told = [each.fields["reason"] for each in caplog.records if each.getMessage() == "not used"]
+    assert {*told} == {"our own samples say otherwise"}
     assert max(found) < 100  # hellos and status lines among them
     assert rounds < 600

@@ -12,7 +12,8 @@ import pytest
 import domkl
 import problems
 from domkl.agent import Agent, checkpoint
-from domkl.agent.config import CheckpointSection, OutputSection, StreamSection
+from domkl.agent.config import CheckpointSection, HttpSection, OutputSection, StreamSection
+from domkl.agent.serve import service_of
 from domkl.agent.streams import Reading, aiter_of
 from domkl.base.errors import DataError
 from inmemory import (
@@ -166,6 +167,54 @@ def test_stopping_in_an_open_round_keeps_readings_that_cannot_come_again(tmp_pat
 
 
 # Checkpoints that do not fit
+
+
+def shown(given, X, y, first, last):
+    """Run an agent with a page on some readings; what that shows of the last hour in the end."""
+
+    async def main():
+        readings = (Reading(t, X[t], y[t], None, time=60.0 * t) for t in range(first, last))
+        agent = Agent(given, stream=aiter_all(readings), out=len)
+        with service_of(agent, ("127.0.0.1", 0)) as service:
+            await asyncio.wait_for(agent.run(), 30)
+            return service.feed.document("a", "hour")
+
+    return asyncio.run(main())
+
+
+async def aiter_all(readings):
+    for each in readings:
+        yield each
+
+
+@pytest.mark.parametrize("publish", ["full", "errors", "counts"])
+def test_what_the_page_shows_outlives_a_restart(tmp_path, publish):
+    (X,), (y,) = problems.streams(1, 60, d)
+    section = CheckpointSection(str(tmp_path), sync=False)
+    given = config("a", checkpoint=section, http=HttpSection(publish=publish))
+    before, after = shown(given, X, y, 0, 40), shown(given, X, y, 40, 60)
+    assert ("samples" in after["detail"]) == (publish == "full")
+    if publish == "full":
+        assert after["detail"]["samples"][0] == [*range(60)]
+        assert after["detail"]["samples"][5] == y.tolist()
+        assert [each[:40] for each in after["detail"]["samples"]] == before["detail"]["samples"]
+    if publish != "counts":
+        assert after["detail"]["errors"][0] == [*range(1, 60)]
+        assert [each[:39] for each in after["detail"]["errors"]][1] == before["detail"]["errors"][1]
+
+
+def test_a_past_that_no_agent_wrote_is_refused_in_one_line(tmp_path):
+    (X,), (y,) = problems.streams(1, 10, d)
+    given = config("a", checkpoint=CheckpointSection(str(tmp_path), sync=False))
+    shown(given, X, y, 0, 10)
+    found = checkpoint.load(tmp_path)
+    name = "agent.past.predictions.times"
+    assert name in found.arrays
+    arrays = {**found.arrays, name: np.full((4, 10**5), 1e9)}
+    checkpoint.save(tmp_path, found.round, arrays, found.meta, sync=False)
+    with pytest.raises(DataError, match=r"'agent' is not whole .*History\.times is float64") as error:
+        Agent(given)
+    assert "\n" not in str(error.value)
 
 
 def stopped(folder, **options):

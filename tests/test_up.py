@@ -327,6 +327,8 @@ def test_the_live_view_shows_errors_beside_those_alone(tmp_path):
     view.status["LGA"]["rmse_alone"] = None
     assert "(alone –)" in view.line
     assert "LGA 9 13.0 – 2/2 2 own 50 % 7 B" in shown(view)
+    view.status = {name: {**known, "rmse": None, "rmse_alone": None} for name in network.names}
+    assert "RMSE – (no label has come yet), 6/6 neighbours up" in view.line
     view.status["JFK"] = {}
     assert "JFK starting – – – – – –" in shown(view)
 

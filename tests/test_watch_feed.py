@@ -18,7 +18,8 @@ from domkl.lab import experiment, trial
 from domkl.learning import explain
 from domkl.watch import Feed, RunFeed, feed
 from domkl.watch.access import encoded
-from domkl.watch.feed import MOST_POINTS, ROLLING, Curve
+from domkl.watch.feed import ROLLING, Curve, Past
+from domkl.watch.history import POINTS, RANGES
 
 
 def told(y, y_hat, delay=0, learner="a", into=None):
@@ -110,7 +111,7 @@ def test_everything_is_bounded():
     shown = found.document("a")
     assert len(shown["learners"]) == feed.LEARNERS
     assert len(shown["detail"]["samples"][0]) == feed.RECENT
-    assert len(shown["detail"]["errors"][0] if shown["detail"]["errors"] else []) <= MOST_POINTS
+    assert len(shown["detail"]["errors"][0] if shown["detail"]["errors"] else []) <= POINTS
     assert len(shown["alarms"]) == feed.ALARMS
     assert shown["learners"][0]["alarms"] == 500
     assert len(found._learners["a"].waiting) <= feed.WAITING
@@ -134,12 +135,14 @@ def test_levels_withhold_readings_and_errors():
     whole, shown = document("full")
     assert set(shown["detail"]) == {"name", "samples", "errors", "weights", "effects"}
     assert (len(shown["alarms"]), len(whole.records("a", 5))) == (1, 5)
+    assert whole.document("a", "day")["detail"]["samples"][0] == [*range(10)]
     whole, shown = document("errors")
-    assert set(shown["detail"]) == {"name", "errors", "weights"}
+    assert set(shown["detail"]) == set(whole.document("a", "day")["detail"]) == {"name", "errors", "weights"}
     assert (shown["alarms"], whole.records("a", 5)) == ([], [])
     assert shown["learners"][0]["rmse_alone"] == 2.0
     whole, shown = document("counts")
     assert (set(shown["detail"]), shown["alarms"], whole.records("a", 5)) == ({"name"}, [], [])
+    assert set(whole.document("a", "all")["detail"]) == {"name"}
     assert "rmse" not in shown["learners"][0]
     assert shown["learners"][0]["round"] == 9
     with pytest.raises(InputError, match="publish is 'all'"):
@@ -250,3 +253,157 @@ def test_learners_that_are_gone_make_room(monkeypatch):
     for name, age in (("a", 0.0), ("gone", feed.OLD + 1), ("new", 0.0), ("one too many", 0.0)):
         shown.status({"learner": name, "age": age})
     assert [row["name"] for row in shown.document(None)["learners"]] == ["a", "new"]
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """The time of day as the page knows it, which a test sets."""
+
+    class Clock:
+        now = 1.8e9
+
+        def __getattr__(self, name):
+            return getattr(time, name)
+
+        def time(self):
+            return self.now
+
+    found = Clock()
+    monkeypatch.setattr(feed, "time", found)
+    return found
+
+
+def lasting(clock, seconds, every, into=None, first=0):
+    """A feed that is told a sample every so many seconds, and its label with the next."""
+    found = into or Feed("net", own="a")
+    for t in range(first, first + int(seconds / every)):
+        found.sample({"learner": "a", "index": t, "round": t, "y_hat": 0.0, "time": clock.now, "low": None})
+        if t > first:
+            found.truth("a", t - 1, float(t - 1))
+        clock.now += every
+    return found
+
+
+def test_each_range_has_the_points_of_its_time(clock):
+    found = lasting(clock, 10 * 86_400, 20)
+    end = 10 * 86_400 // 20
+    for name, seconds in RANGES.items():
+        shown = found.document("a", name)
+        index, times, y_hat, low, _, y, _ = shown["detail"]["samples"]
+        first = max(0, end - seconds / 20)
+        assert shown["range"] == name
+        assert POINTS / 2 <= len(index) <= POINTS
+        assert index == sorted(index)
+        assert first <= index[0] <= first + 2 * seconds / 20 / POINTS or name == "all"
+        assert end - index[-1] < 0.02 * (end - first)
+        assert y[:-1] == index[:-1]
+        assert {*y_hat, *low} == {0.0, None}
+        assert times[-1] == f"2027-01-25T{times[-1][11:]}"
+        rounds, errors, *_ = shown["detail"]["errors"]
+        assert first <= rounds[0] <= rounds[-1] < end
+        assert len(rounds) == len(errors) <= POINTS
+    assert found.document("a", "all")["detail"]["samples"][0][0] == 0
+
+
+def test_a_silence_is_no_point_and_little_is_shown_whole(clock):
+    found = lasting(clock, 600, 60)
+    clock.now += 7200
+    found = lasting(clock, 600, 60, found, first=10)
+    index, *_ = found.document("a", "hour")["detail"]["samples"]
+    assert index == [*range(10, 20)]
+    index, *_, y, _ = found.document("a", "day")["detail"]["samples"]
+    assert (index, y) == ([*range(20)], [*map(float, range(9)), None, *map(float, range(10, 19)), None])
+
+
+def test_a_file_that_is_read_at_once_is_shown_as_a_whole(clock):
+    found = lasting(clock, 5, 0.001)
+    for name in RANGES:
+        assert len(found.document("a", name)["detail"]["samples"][0]) > POINTS / 2
+
+
+@pytest.mark.parametrize("when", [2**63, 10**400, math.nan, -math.inf, "never", "9999-99-99", "", [1], -1e9])
+def test_no_time_that_a_reading_names_breaks_the_ranges(clock, when):
+    found = lasting(clock, 600, 60)
+    found.sample({"learner": "a", "index": 10, "y_hat": 10**400, "time": when, "y": None})
+    clock.now += 60
+    found = lasting(clock, 600, 60, found, first=11)
+    for name in RANGES:
+        shown = json.loads(encoded(found.document("a", name)))["detail"]["samples"]
+        assert shown[0] == [*range(21)]
+        assert shown[2][10] is None
+
+
+def test_ranges_outlive_a_clock_that_is_set(clock):
+    """Back by ten years, and by an hour on from there: the last hour goes on, and is then over."""
+    found = lasting(clock, 600, 60)
+    clock.now -= 10 * 365 * 86_400
+    found = lasting(clock, 600, 60, found, first=10)
+    assert found.document("a", "hour")["detail"]["samples"][0] == [*range(20)]
+    clock.now += 4000
+    assert found.document("a", "hour")["detail"]["samples"][0] == []
+    assert len(found.document("a", "day")["detail"]["samples"][0]) == 20
+
+
+def test_the_past_goes_on_after_a_restart(clock):
+    past, whole = Past(), Feed("net", own="a")
+    one = lasting(clock, 86_400, 60, Feed("net", own="a", past=past))
+    clock.now = 1.8e9
+    lasting(clock, 86_400, 60, whole)
+    again = Past()
+    again.restore(past.state())
+    clock.now += 3600
+    two = Feed("net", own="a", past=again)
+    two.sample({"learner": "a", "index": 1440, "round": 1440, "y_hat": 0.0})
+    whole.sample({"learner": "a", "index": 1440, "round": 1440, "y_hat": 0.0})
+    for each in (two, whole):
+        each.truth("a", 1439, 1439.0)  # the label of a prediction from before
+        each.truth("a", 1440, 1440.0)
+    for name in RANGES:
+        assert two.document("a", name)["detail"]["samples"] == whole.document("a", name)["detail"]["samples"]
+    rows = [each.document("a")["learners"][0]["no_change"] for each in (one, two)]
+    assert rows == pytest.approx([2.0, 2.0])  # labels come a minute late; without the past there was none
+    assert two.document("a", "all")["detail"]["errors"][0][0] == 2  # the round of the first that was judged
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        (("predictions", "rows"), np.zeros((4, POINTS, 3))),
+        (("predictions", "rows"), np.zeros((4, 10**4, 7))),
+        (("predictions", "rows"), np.full((4, POINTS, 7), 1e300)),
+        (("predictions", "rows"), np.full((4, POINTS, 7), "x")),
+        (("predictions", "times"), np.full((4, POINTS), -1.0)),
+        (("predictions", "times"), np.full((4, POINTS), 1e13)),
+        (("predictions", "counts"), np.full(4, -1)),
+        (("errors", "every"), 0),
+        (("errors", "now"), math.nan),
+        (("errors", "seen"), 2**60),
+        (("guesses", "error"), -1.0),
+        (("guesses", "last"), math.inf),
+        (("guesses", "labels"), None),
+    ],
+)
+def test_a_past_that_no_learner_can_have_is_refused(place, value):
+    state = Past().state()
+    state[place[0]][place[1]] = value
+    with pytest.raises(InputError, match="take another file"):
+        Past().restore(state)
+
+
+@given(
+    st.lists(st.tuples(st.floats(), st.floats(), st.floats(), st.floats(0, 1e150)), max_size=60),
+    st.booleans(),
+)
+@settings(max_examples=60, deadline=None)
+def test_whatever_is_shown_can_be_saved_and_restored(samples, at_once):
+    past = Past()
+    found = Feed("net", own="a", past=past)
+    for t, (y_hat, y, when, alone) in enumerate(samples):
+        found.sample({"learner": "a", "index": t, "y_hat": y_hat, "time": when})
+        found.status({"learner": "a", "rmse": alone, "rmse_alone": alone, "round": t})
+        if at_once or t % 2:
+            found.truth("a", t, y)
+    again = Past()
+    again.restore(past.state())
+    for name in RANGES:
+        json.loads(encoded(found.document("a", name)))

@@ -257,6 +257,18 @@ def test_everything_is_reached_by_keyboard(page):
     assert sum(each == "BUTTON" for each in seen) >= 6
 
 
+def test_a_range_of_time_is_chosen_by_keyboard(page):
+    pressed = "return document.querySelector('#ranges [aria-pressed=true]').textContent"
+    assert page.run(pressed) == "Latest"
+    page.run("document.querySelector('#ranges button').focus()")
+    page.press(TAB, TAB, ENTER)
+    page.wait_for("document.getElementById('n-samples').textContent.includes('in the last day')")
+    assert page.run(pressed) == "Day"
+    assert page.run("return state.detail.samples[0].length") == 60
+    page.run("document.querySelector('#ranges button').click()")
+    page.wait_for("document.getElementById('n-samples').textContent.includes('the last 60')")
+
+
 def test_a_learner_is_chosen_by_arrow_and_enter(page):
     page.run("document.querySelector('.node[tabindex=\"0\"]').focus()")
     page.press(RIGHT, ENTER)

@@ -12,7 +12,7 @@ import time
 import pytest
 
 from domkl.base.errors import InputError
-from domkl.watch import Access, Answer, Feed, Server
+from domkl.watch import Access, Answer, Feed, RunFeed, Server
 from domkl.watch import server as page_server
 
 LOOPBACK = ("127.0.0.1", 0)
@@ -119,6 +119,19 @@ def test_state_and_predictions(served):
     assert ask_json(served, "/state?learner=%3Cscript%3E")[1]["detail"]["name"] == "a"
 
 
+def test_a_range_of_time_is_asked_for_and_another_is_refused(served):
+    code, found = ask_json(served, "/state?range=day")
+    assert (code, found["range"], found["detail"]["samples"][0]) == (200, "day", [0, 1, 2, 3, 4])
+    wanted = "range is 'year'; expected one of hour, day, week, all; choose one"
+    for path in ("/state?range=year", "/events?range=year"):
+        assert ask_json(served, path) == (400, {"error": wanted})
+    with following(served, "/events?range=hour") as lines:
+        assert next_event(lines)["range"] == "hour"
+    with Server(LOOPBACK, RunFeed("net", ["a"], [[]])) as rounds:
+        code, found = ask_json(rounds, "/state?range=day")
+        assert (code, found["error"]) == (400, "range is 'day'; expected none, of rounds; leave it out")
+
+
 @contextlib.contextmanager
 def following(server, path="/events", host="127.0.0.1"):
     with socket.create_connection(server.address, timeout=10) as client:
@@ -151,9 +164,7 @@ def test_many_pages_cost_little_more_than_one(monkeypatch):
     """What is made for one of them is sent to all that show the same learner."""
     feed = fed()
     made = []
-    monkeypatch.setattr(
-        feed, "document", lambda learner: made.append(learner) or Feed.document(feed, learner)
-    )
+    monkeypatch.setattr(feed, "document", lambda *asked: made.append(asked) or Feed.document(feed, *asked))
     with Server(LOOPBACK, feed) as server, contextlib.ExitStack() as stack:
         pages = [stack.enter_context(following(server)) for _ in range(8)]
         assert {next_event(lines)["learners"][0]["name"] for lines in pages} == {"a"}

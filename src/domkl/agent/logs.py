@@ -66,6 +66,10 @@ class Limited:
         return kind if kind in self.counts or len(self.counts) < KINDS else "other"
 
 
+#: The kind of messages that are whole, but not used in a round.
+UNUSED = "implausible"
+
+
 class Refused(Counter[str]):
     """Refused messages by kind: counted for /metrics, and logged."""
 
@@ -73,9 +77,18 @@ class Refused(Counter[str]):
         super().__init__()
         self._limited = Limited(logger)
 
-    def note(self, kind: str, **fields: object) -> None:
+    def note(self, kind: str, event: str = "refused", **fields: object) -> None:
         self[kind] += 1
-        self._limited.warn(kind, "refused", **fields)
+        self._limited.warn(kind, event, **fields)
+
+    def note_unused(self, sender: str) -> None:
+        """An honest neighbour's message may be of no use here, which is no reason to suspect anybody."""
+        self.note(UNUSED, "not used", sender=sender, reason="our own samples say otherwise")
+
+    @property
+    def faulty(self) -> int:
+        """How many were refused, without those that were only not used."""
+        return sum(self.values()) - self[UNUSED]
 
 
 class _Format(logging.Formatter):

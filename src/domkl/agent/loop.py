@@ -590,7 +590,7 @@ class Agent:
         }
 
     def _refused_messages(self) -> int:
-        return sum(self.refused.values()) + self.transport.counts.refused
+        return self.refused.faulty + self.transport.counts.refused
 
     def summary(self) -> dict[str, Any]:
         """Rounds, errors and traffic so far, for the status line."""

@@ -212,9 +212,9 @@ class MessageHandler:
             self.refused.note("fault", sender=peer.name, reason=f"{type(error).__name__}: {error}")
 
     def note_unused(self) -> None:
-        """Count what was not used in rounds that closed: absurd parameters, and all where merging failed."""
+        """Count what closed rounds did not use: what our samples contradict, and all where merging failed."""
         for name in self.learner.implausible:
-            self.refused.note("implausible", sender=str(name))
+            self.refused.note_unused(str(name))
         for reason in self.learner.faults:
             self.refused.note("fault", reason=reason)
         self.learner.implausible.clear()

@@ -24,7 +24,7 @@ import msgspec
 
 from ..base.errors import DataError
 from ..base.secret import Secret, plain
-from ..base.words import iso
+from ..base.words import iso, trimmed
 from ..learning.alarms import Alarms
 from ..learning.conformal import Errors
 from ..watch import Feed
@@ -388,18 +388,21 @@ class Predictions:
             self.feed.forecast(own, when, record.get("now"), curve, *(each.tolist() for each in errors))
 
     def _curve(self, reading: Reading, found: Forecast, ahead: Ahead) -> list[dict[str, Any]]:
-        original, leads = self._scaling.original, ahead.horizon
+        leads = ahead.horizon
         curve = [
-            {"lead": name, "y_hat": original(float(y))} for name, y in zip(leads.names, found.y, strict=True)
+            {"lead": name, "y_hat": self._trimmed(y)} for name, y in zip(leads.names, found.y, strict=True)
         ]
         if reading.time is not None and not leads.rows:
             for point, seconds in zip(curve, leads.leads, strict=True):
                 point["time"] = iso(reading.time + seconds, "seconds")
         if self._coverage is not None:
             for point, *bounds in zip(curve, *ahead.bounds(self._coverage), strict=True):
-                known = [original(float(each)) if math.isfinite(each) else None for each in bounds]
+                known = [self._trimmed(each) if math.isfinite(each) else None for each in bounds]
                 point["low"], point["high"] = known
         return curve
+
+    def _trimmed(self, y: float) -> float:
+        return trimmed(self._scaling.original(float(y)))
 
     def _send(self, record: dict[str, Any]) -> None:
         self._out(record)

@@ -352,6 +352,7 @@ def service_of(agent: Agent, address: tuple[str, int]) -> Service:
         inputs=config.columns.features,
         publish=http.publish,
         alarming=config.output.alarm_rate is not None,
+        past=agent.store.past,
     )
     answers = http.publish == "full" and config.horizon is None  # forecasts are of the last reading only
     asking = Asking(config, agent.learner, agent.predictions) if answers else None

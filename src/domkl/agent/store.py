@@ -27,6 +27,7 @@ import numpy as np
 from ..base.errors import DataError, DiskError, InputError
 from ..learner import Learner, files, schema
 from ..learning.conformal import Errors
+from ..watch.feed import Past
 from . import checkpoint
 from .ahead import Ahead
 from .checkpoint import Journal, Lock
@@ -58,6 +59,7 @@ class Store:
         self.labels = AwaitedLabels(by_time)
         self.alarms = ReadingAlarms(alarm_rate)
         self.errors = Errors()  # of predictions, in the scaled unit of the labels
+        self.past = Past()  # what the page shows, where there is one
         self.readings = 0  # the number of the next reading
         self.graph, self.names = 0, list[str]()  # the version of the graph, and our neighbours in it
         self.addresses: dict[str, tuple[str, ...]] = {}  # where those listen
@@ -162,6 +164,7 @@ class Store:
                 "readings": self.readings,
                 "alarms": self.alarms.state(),
                 "errors": self.errors.state(),
+                "past": self.past.state() if self.past.is_known else None,
                 "graph": {"version": self.graph, "neighbours": self.names, "addresses": self.addresses},
                 "origin": json.dumps(self.origin),
                 "starts": self.starts,
@@ -240,6 +243,8 @@ class Store:
             )
         self.alarms.restore(state["alarms"])
         self.errors.restore(state["errors"])
+        if state["past"] is not None:
+            self.past.restore(state["past"])
         self.history = {operator.index(round): sent.tobytes() for round, sent in state["history"]}
         self.labels.restore(state["labels"])
         if self.ahead is not None:

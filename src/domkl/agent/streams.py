@@ -34,6 +34,7 @@ import numpy.typing as npt
 from ..base import checks
 from ..base.errors import InputError
 from ..base.types import Array
+from ..base.words import trimmed
 from ..datasets.columns import CellError, Columns
 from ..datasets.encoder import Encoder
 from . import sources
@@ -97,8 +98,14 @@ class Scaling(NamedTuple):
                     raise RowRefused("not finite", f"x[{i}] is {value}, expected a finite number", remedy)
 
     def original(self, y: float) -> float:
-        """A prediction in the target's own unit."""
-        return y * self.target_span + self.target_low
+        """A prediction in the target's own unit; what was scaled has no more digits than tell something.
+
+        >>> scaling = Scaling(np.zeros(0), np.ones(0), False, -12.0, 50.0)
+        >>> scaling.y(8.1) * 50 - 12, scaling.original(scaling.y(8.1))
+        (8.100000000000001, 8.1)
+        """
+        is_scaled = (self.target_low, self.target_span) != (0.0, 1.0)
+        return trimmed(y * self.target_span + self.target_low) if is_scaled else y
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,15 @@ def digits(value: float | None) -> str:
     return f"{value:#.3g}".rstrip(".")
 
 
+def trimmed(value: float) -> float:
+    """A number without what rounding has left behind its twelfth digit, for documents.
+
+    >>> trimmed(8.100000000000001), trimmed(1 / 3)
+    (8.1, 0.333333333333)
+    """
+    return float(f"{value:.12g}")
+
+
 def column(values: Sequence[float | None]) -> list[str]:
     """Numbers with the same decimals, as many as the least of them needs.
 

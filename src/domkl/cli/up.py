@@ -97,6 +97,7 @@ class View:
     has_one_target: bool = False  # so that errors can be averaged; else each learner has its own
     outlives: bool = True  # learners that die are started again, and the others go on meanwhile
     logs: str = "its log is beside its file"  # where the whole story is
+    awaited: str = "no label has come yet"  # why there is no error at first
 
     def __post_init__(self) -> None:
         self.status: dict[str, dict[str, Any]] = {name: {} for name in self.network.names}
@@ -165,6 +166,8 @@ class View:
 
     def _errors(self, known: list[dict[str, Any]]) -> str:
         """Those of all learners together, and had each its own samples only; or each in its own unit."""
+        if not any(self._error(status, "rmse") is not None for status in known):
+            return f"RMSE {NONE} ({self.awaited})"
         if self.has_one_target:
             together, alone = (with_unit(self._mean(known, key), self.unit) for key in ERRORS)
             return f"RMSE {together} (alone {alone})"
@@ -280,9 +283,11 @@ def run_folder(args: argparse.Namespace) -> None:
     if seconds is not None:
         checks.positive("--seconds", seconds)
     names = fleet.names_in(folder)
-    models = _models(folder, names)
+    configs = _configs(folder, names)
     network = Fleet(folder, names, environ=_environment())
-    view = View(network, models)
+    view = View(network, {name: each.model for name, each in configs.items()})
+    if leads := sorted({each.horizon for each in configs.values() if each.horizon is not None}):
+        view.awaited = f"the first forecast is judged {leads[0].names[0]} after it was made"
 
     def stop_in_time() -> None:
         if seconds is not None and view.seconds > seconds:
@@ -299,11 +304,11 @@ def run_folder(args: argparse.Namespace) -> None:
         show.console().print(view.table)
 
 
-def _models(folder: Path, names: list[str]) -> dict[str, Any]:
-    """What each agent learns with; refuses what it would refuse, and tells where its page is."""
+def _configs(folder: Path, names: list[str]) -> dict[str, Any]:
+    """The settings of each agent; refuses what it would refuse, and tells where its page is."""
     from ..agent.config import load
 
-    models = {}
+    configs = {}
     for name in names:
         config = load(folder / f"{name}.toml", {})
         http = config.http
@@ -313,8 +318,8 @@ def _models(folder: Path, names: list[str]) -> dict[str, Any]:
                 f"stop what uses it, or change http in {folder / name}.toml"
             )
         print(f"{name}: {f'http://{http.listen}/' if http.listen else 'no page'}", file=sys.stderr)
-        models[name] = config.model
-    return models
+        configs[name] = config
+    return configs
 
 
 BROKER = "127.0.0.1:1883"

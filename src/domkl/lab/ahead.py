@@ -12,7 +12,7 @@ import numpy as np
 from ..base import checks
 from ..base.errors import DataError, InputError
 from ..base.types import Array
-from ..base.words import iso, number, plural
+from ..base.words import iso, number, plural, trimmed
 from ..datasets import Table, read_table
 from ..datasets import stations as station_series
 from ..datasets.columns import Columns
@@ -278,12 +278,12 @@ def forecast_rows(model: Forecasts, coverage: float) -> list[dict[str, Any]]:
         if not horizon.rows:
             row["time"] = iso(model.rows.devices[j].now + horizon.leads[h])
         bounds = {name: _finite(value) for name, value in (("low", low[j, h]), ("high", high[j, h]))}
-        rows.append({**row, "y_hat": float(y_hat[j, h]), **bounds})
+        rows.append({**row, "y_hat": trimmed(y_hat[j, h]), **bounds})
     return rows
 
 
 def _finite(value: float) -> float | None:
-    return float(value) if np.isfinite(value) else None
+    return trimmed(value) if np.isfinite(value) else None
 
 
 def write_predictions(run: Run, series: Series, path: Path, level: float = 0.9) -> tuple[Path, int]:

@@ -8,10 +8,13 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from ..base import checks
+from ..base.words import iso
 from ..learning.doubt import Doubt
+from ..learning.fields import Concept, scalar
+from .history import RANGES, History, seconds
 
 #: Samples over which errors are averaged.
 ROLLING = 200
@@ -19,6 +22,8 @@ ROLLING = 200
 MOST_POINTS = 400
 #: The largest error that counts, also for what is no number; the square of a larger one would overflow.
 MOST = 1e150
+#: What no mean of their squares exceeds, rounded as they are.
+MOST_SQUARE = 2 * MOST * MOST
 #: An error so many times the usual one is of an absurd reading, and tells nothing of the learner.
 FAR = 1000.0
 
@@ -49,22 +54,32 @@ class Curve:
             self.points = self.points[::2]
 
 
-class Guesses:
+class Guesses(Concept):
     """Rolling squared errors of a learner, of "no change" and of the mean so far, for one stream."""
 
+    count: int = scalar("int64", low=0)
+    error: float = scalar(low=0.0, high=MOST_SQUARE)
+    no_change: float = scalar(low=0.0, high=MOST_SQUARE)
+    mean: float = scalar(low=0.0, high=MOST_SQUARE)
+    last: float = scalar()  # the last label that is known
+    sum: float = scalar(low=-MOST_SQUARE, high=MOST_SQUARE)
+    labels: int = scalar("int64", low=0)
+
+    PARTS = ("doubt",)
+
     def __init__(self) -> None:
-        self.count, self.error, self.no_change, self.mean = 0, 0.0, 0.0, 0.0
-        self.last: float | None = None  # the last label that is known
-        self._sum, self.labels = 0.0, 0
-        self._doubt = Doubt(FAR)
+        self.allocate()
+        self.doubt = Doubt(FAR)
 
     def now(self) -> tuple[float | None, float]:
         """What the simple guesses say of the next label."""
-        return self.last, self._sum / self.labels if self.labels else 0.0
+        return (self.last, self.sum / self.labels) if self.labels else (None, 0.0)
 
     def judge(self, y: float, y_hat: float, guessed: tuple[float | None, float]) -> None:
         """A label has come, and these had been guessed."""
-        if not self._doubt.believes(abs(y - y_hat), math.sqrt(self.error), self.count):
+        y, y_hat = float(y), float(y_hat)
+        is_number = abs(y) <= MOST
+        if not is_number or not self.doubt.believes(abs(y - y_hat), math.sqrt(self.error), self.count):
             return
         last, mean = guessed
         if last is not None:  # the first label is a surprise to everybody, so it says nothing
@@ -74,7 +89,7 @@ class Guesses:
             self.no_change += share * (_square(y - last) - self.no_change)
             self.mean += share * (_square(y - mean) - self.mean)
         self.last = y
-        self._sum += y
+        self.sum += y
         self.labels += 1
 
     def roots(self) -> tuple[float | None, float | None, float | None]:
@@ -105,6 +120,7 @@ COUNTS = (
     *("rows_refused", "faults", "via", "neighbours", "neighbours_used", "backlog", "lag"),
 )
 COLUMNS = ("index", "time", "y_hat", "low", "high", "y", "alarm")
+CURVES = ("round", "rmse", "rmse_alone", "no_change", "mean")
 
 
 class FeedLike(Protocol):
@@ -112,23 +128,42 @@ class FeedLike(Protocol):
 
     version: int  # changes with what is shown
 
-    def document(self, learner: str | None) -> dict[str, Any]:
+    @property
+    def ranges(self) -> Sequence[str]:
+        """Those of time, that can be asked for."""
+
+    def document(self, learner: str | None, range: str | None = None) -> dict[str, Any]:
         """All learners, and details of one; by default of the first. Called from another thread."""
 
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
         """A learner's last predictions."""
 
 
+class Past(Concept):
+    """What is known of a learner's past, few numbers however long it is; a restart need not lose it."""
+
+    PARTS = ("predictions", "errors", "guesses")
+
+    def __init__(self) -> None:
+        self.predictions, self.errors = History(columns=len(COLUMNS)), History(columns=len(CURVES))
+        self.guesses = Guesses()
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is anything."""
+        return self.predictions.seen + self.errors.seen > 0
+
+
 class Shown:
     """One learner, as far as it is known."""
 
-    def __init__(self, name: str) -> None:
-        self.name, self.status = name, {"state": "unknown"}
+    def __init__(self, name: str, past: Past | None = None) -> None:
+        self.name, self.status, self.past = name, {"state": "unknown"}, past or Past()
         self.recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
-        self.waiting: dict[Any, tuple[dict[str, Any], Any]] = {}  # predictions whose labels are not known yet
-        self.guesses, self.curve = Guesses(), Curve()
+        # Predictions without labels so far, what guesses said, and whether they are points of the past.
+        self.waiting: dict[Any, tuple[dict[str, Any], Any, bool]] = {}
         self.seen_at = time.monotonic()
-        self._alarms = self._traced = 0
+        self._alarms = 0
         self._reported: dict[str, Any] = {}  # errors that it reported itself
         self._effects: dict[str, Any] | None = None  # which inputs matter
         self._readings: deque[tuple[Any, float]] = deque(maxlen=READINGS)  # of the target, where it forecasts
@@ -139,32 +174,57 @@ class Shown:
         key = record.get("id", record.get("label_of"))
         if key is not None and record.get("y") is not None and key in self.waiting:
             said: dict[str, Any] = {key: record[key] for key in ("alarm", "surprise") if key in record}
-            record = self.waiting[key][0]
+            record, _, is_kept = self.waiting[key]
             record.update(said)
+            if is_kept:
+                self._complete(record["index"], "alarm", record.get("alarm"))
         else:
             self.recent.append(record)
-            self.waiting[record.get("id", record["index"])] = record, self.guesses.now()
+            waits = record, self.past.guesses.now(), self._keep(record)
+            self.waiting[record.get("id", record["index"])] = waits
             if len(self.waiting) > WAITING:
                 del self.waiting[next(iter(self.waiting))]
         self._alarms += bool(record.get("alarm"))
         return record
 
-    def truth(self, key: Any, y: float) -> None:
-        """The label of a prediction that waits for it."""
-        record, guessed = self.waiting.pop(key)
+    def _keep(self, record: dict[str, Any]) -> bool:
+        """Whether a prediction becomes a point of the past."""
+        kept = self.past.predictions
+        is_due = kept.is_due(time.time())
+        if is_due:
+            point = {**record, "time": seconds(record.get("time"))}
+            kept.add([point.get(key) for key in COLUMNS])
+        return is_due
+
+    def _complete(self, index: int, column: str, value: Any) -> None:
+        self.past.predictions.complete(index, COLUMNS.index(column), value)
+
+    def truth(self, key: Any, y: float) -> bool:
+        """The label of a prediction; whether it changes anything.
+
+        A prediction from before a restart waits no longer, but may be a point of the past.
+        """
+        if key not in self.waiting:
+            if isinstance(key, int):
+                self._complete(key, "y", y)
+            return isinstance(key, int)
+        record, guessed, is_kept = self.waiting.pop(key)
         record["y"] = y
-        self.guesses.judge(y, record["y_hat"], guessed)
-        if self.guesses.count:
-            self._draw(record.get("round", self.guesses.count))
+        if is_kept:
+            self._complete(record["index"], "y", y)
+        self.past.guesses.judge(y, record["y_hat"], guessed)
+        if self.past.guesses.count:
+            self._draw(record.get("round", self.past.guesses.count))
+        return True
 
     def _draw(self, round: int) -> None:
-        """A point of the curve, which is then no longer one of reports; late labels do not turn it back."""
-        if self._traced:
-            self.curve, self._traced = Curve(), 0
-        if self.curve.is_due(self.guesses.count):
-            error, *others = self.guesses.roots()
-            last = self.curve.points[-1][0] if self.curve.points else round
-            self.curve.add((max(last, round), error, self._rmse_alone, *others))
+        """A point of the errors, which are no longer those of reports; late labels do not turn it back."""
+        errors, guesses = self.past.errors, self.past.guesses
+        if guesses.count == 1:
+            errors.clear()
+        if errors.is_due(time.time()):
+            error, *others = guesses.roots()
+            errors.add([max(errors.newest, round), error, self._rmse_alone, *others])
 
     def forecast(self, when: Any, now: float | None, ahead: list[list[Any]]) -> None:
         """A reading of the target, and what is forecast from it: columns, a value for each lead."""
@@ -178,12 +238,11 @@ class Shown:
         self._reported = {key: status.get(key) for key in ("rmse", "rmse_alone", "weights")}
         self._alarms = max(self._alarms, int(status.get("alarms") or 0))
         self.seen_at = time.monotonic() - float(status.get("age") or 0.0)
-        rmse, round, points = self._reported["rmse"], self.status.get("round"), self.curve.points
-        if rmse is None or self.guesses.count or (points and points[-1][0] == round):
+        rmse, round, errors = self._reported["rmse"], status.get("round"), self.past.errors
+        if rmse is None or self.past.guesses.count or errors.newest == round:
             return
-        self._traced += 1
-        if self.curve.is_due(self._traced):
-            self.curve.add((round, rmse, self._reported["rmse_alone"], None, None))
+        if errors.is_due(time.time()):
+            errors.add([round, rmse, self._reported["rmse_alone"], None, None])
 
     def explain(self, round: int, inputs: list[list[Any]]) -> None:
         """Which inputs matter."""
@@ -197,33 +256,45 @@ class Shown:
         both know nothing; so only the difference of the two is used.
         """
         alone, rmse = self._reported.get("rmse_alone"), self._reported.get("rmse")
-        if alone is None or rmse is None or not self.guesses.count:
+        if alone is None or rmse is None or not self.past.guesses.count:
             return alone
-        return math.sqrt(max(0.0, self.guesses.error + alone**2 - rmse**2))
+        return math.sqrt(max(0.0, self.past.guesses.error + alone**2 - rmse**2))
 
     def row(self, has_errors: bool) -> dict[str, Any]:
         """What is shown of each learner."""
         row = {"name": self.name, **self.status, "alarms": self._alarms}
         row["age"] = round(time.monotonic() - self.seen_at, 1)
         if has_errors:
-            rmse, no_change, mean = self.guesses.roots()
+            rmse, no_change, mean = self.past.guesses.roots()
             rmse = self._reported.get("rmse") if rmse is None else rmse
             row |= {"rmse": rmse, "rmse_alone": self._rmse_alone, "no_change": no_change, "mean": mean}
         return row
 
-    def detail(self, has_readings: bool, has_errors: bool) -> dict[str, Any]:
-        """What is shown of one learner at a time."""
+    def detail(self, range: str | None, has_readings: bool, has_errors: bool) -> dict[str, Any]:
+        """What is shown of one learner at a time; without a range the last predictions, and all errors."""
         found: dict[str, Any] = {"name": self.name}
         if has_readings:
-            found["samples"] = [[record.get(key) for record in self.recent] for key in COLUMNS]
+            found["samples"] = self._samples(range)
             found["effects"] = self._effects
             if self._ahead is not None:
                 found["readings"] = list(map(list, zip(*self._readings, strict=True)))
                 found["ahead"] = self._ahead
         if has_errors:
-            found["errors"] = list(map(list, zip(*self.curve.points, strict=True)))
+            found["errors"] = _whole(self.past.errors.columns(range or "all", time.time()))
             found["weights"] = self._reported.get("weights") or []
         return found
+
+    def _samples(self, range: str | None) -> list[list[Any]]:
+        if range is None:
+            return [[record.get(key) for record in self.recent] for key in COLUMNS]
+        index, times, *rest = _whole(self.past.predictions.columns(range, time.time()))
+        dates = [None if each is None else iso(each, "milliseconds") for each in times]
+        return [index, dates, *rest]
+
+
+def _whole(columns: list[list[Any]]) -> list[list[Any]]:
+    """The first column is of whole numbers."""
+    return [[None if each is None else int(each) for each in columns[0]], *columns[1:]]
 
 
 def about_page(title: str, **more: Any) -> dict[str, Any]:
@@ -252,6 +323,9 @@ class Feed:
     publish: str = "full"  # "errors": no readings and predictions; "counts": no errors and weights either
     rounds: int = 0
     alarming: bool = False  # readings are judged, so that no alarm is good news
+    past: Past | None = None  # of our own learner, perhaps from before a restart
+
+    ranges: ClassVar[Sequence[str]] = tuple(RANGES)
 
     def __post_init__(self) -> None:
         checks.one_of("publish", self.publish, LEVELS)
@@ -282,8 +356,7 @@ class Feed:
         """A label; `key` is the id of its prediction, or the index where it had none."""
         with self._changing:
             shown = self._learners.get(learner)
-            if shown is not None and key in shown.waiting:
-                shown.truth(key, y)
+            if shown is not None and shown.truth(key, y):
                 self.version += 1
 
     def forecast(
@@ -331,20 +404,21 @@ class Feed:
             if time.monotonic() - oldest.seen_at < OLD or oldest.name == self.own:
                 return None
             del self._learners[oldest.name]
-        found = self._learners[name] = Shown(name)
+        found = self._learners[name] = Shown(name, self.past if name == self.own else None)
         return found
 
     # Asked by the server
 
-    def document(self, learner: str | None) -> dict[str, Any]:
+    def document(self, learner: str | None, range: str | None = None) -> dict[str, Any]:
         """All learners, and details of one: the one asked for, else our own, else the first."""
         with self._changing:
             is_full, has_errors = self.publish == "full", self.publish != "counts"
             shown = self._chosen(learner)
-            detail = None if shown is None else shown.detail(is_full, has_errors)
+            detail = None if shown is None else shown.detail(range, is_full, has_errors)
             rows = [each.row(has_errors) for each in self._learners.values()]
             alarms = [_alarm(record) for record in self._alarms] if is_full else []
-        return {**self.about, "now": time.time(), "learners": rows, "alarms": alarms, "detail": detail}
+        about = {**self.about, "ranges": self.ranges, "range": range, "now": time.time()}
+        return {**about, "learners": rows, "alarms": alarms, "detail": detail}
 
     def records(self, learner: str | None, most: int) -> list[dict[str, Any]]:
         """A learner's last predictions, the newest last; none where readings are not published."""

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -96,6 +96,8 @@ class RunFeed:
     weights: Sequence[str] = ()  # names of the experts or kernels
     times: Array | None = None  # of all samples, seconds since 1970 (J, T), where they have any
 
+    ranges: ClassVar[Sequence[str]] = ()  # rounds come as fast as they are computed, at no time of day
+
     def __post_init__(self) -> None:
         J = len(self.names)
         self.about = about_page(self.title, target=self.target, unit=self.unit, rounds=self.all_rounds)
@@ -149,15 +151,15 @@ class RunFeed:
 
     # Asked by the server
 
-    def document(self, learner: str | None) -> dict[str, Any]:
+    def document(self, learner: str | None, range: str | None = None) -> dict[str, Any]:
         """All learners, and details of one: the one asked for, else the first."""
         j = self.looked_at = self.names.index(learner) if learner in self.names else 0
         with self._changing:
-            about: dict[str, Any] = {**self.about, "now": time.time(), "alarms": []}
+            about: dict[str, Any] = {**self.about, "ranges": (), "range": None, "now": time.time()}
             found = self._trace()
             roots = [[None] * 4] * len(self.names) if found is None else found.T.tolist()
             rows = [self._row(i, *each) for i, each in enumerate(roots)]
-            return {**about, "learners": rows, "detail": self._detail(j)}
+            return {**about, "learners": rows, "alarms": [], "detail": self._detail(j)}
 
     def _row(self, j: int, rmse: Any, alone: Any, no_change: Any, mean: Any) -> dict[str, Any]:
         near = [{"name": self.names[i], "up": True, "trust": None} for i in self.neighbours[j]]

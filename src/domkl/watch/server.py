@@ -376,6 +376,8 @@ LOOK = 0.2  # seconds between two looks for overdue connections, and for the end
 
 #: Takes what a client asks ({"x": ...}) and gives a prediction; raises an `Error` of domkl.
 Predict = Callable[[dict[str, Any]], dict[str, Any]]
+#: The learner and the range of time that a page shows; None is what the feed chooses.
+Asked: TypeAlias = "tuple[str | None, str | None]"
 
 
 class Server:
@@ -408,7 +410,7 @@ class Server:
         self.feed, self.predict, self.note = feed, predict, note
         self.access = access or Access(token, is_loopback(address[0]), cookie=f"domkl-{address[1]}")
         self.rate, self._tls = Rate(), tls
-        self._events: dict[str | None, tuple[int, float, bytes]] = {}  # the last one of each learner
+        self._events: dict[Asked, tuple[int, float, bytes]] = {}  # the last one of each learner and range
         self._making = threading.Lock()
         self._routes = {**({} if feed is None else self._pages()), **(routes or {})}
         handler = type("_Handler", (Handler,), {"desk": self})
@@ -451,8 +453,9 @@ class Server:
 
     def follows(self, request: Request) -> bool:
         """Whether the answer is a stream of events."""
-        asked = request.path == "/events" and request.method == "GET" and self.feed is not None
-        return asked and self.access.refuse(request) is None
+        if request.path != "/events" or request.method != "GET" or self.feed is None:
+            return False
+        return self.access.refuse(request) is None and not self._refuse_range(request)
 
     def answer(self, request: Request) -> Answer:
         """The answer to a request; a page that fails is logged, and ends nothing."""
@@ -481,12 +484,12 @@ class Server:
         Where a state takes long to make, as of many learners, it is made less often (`SHARE`).
         """
         assert self.feed is not None
-        learner, seen, silent = request.query.get("learner"), -1, 0.0
+        asked, seen, silent = _asked(request), -1, 0.0
         yield b"retry: 3000\n\n"
         while not self._server.closing.is_set():
             began = time.thread_time()
             if self.feed.version != seen:
-                version, event = self._event(self.feed, learner)
+                version, event = self._event(self.feed, asked)
                 if version != seen:
                     yield event
                 seen, silent = version, 0.0
@@ -497,23 +500,23 @@ class Server:
             self._server.closing.wait(pause)
             silent += pause
 
-    def _event(self, feed: FeedLike, learner: str | None) -> tuple[int, bytes]:
-        """A version of the state, and its event: many pages of one learner cost little more than one."""
+    def _event(self, feed: FeedLike, asked: Asked) -> tuple[int, bytes]:
+        """A version of the state, and its event: many pages of the same cost little more than one."""
         with self._making:
             now = time.monotonic()
             self._events = {key: made for key, made in self._events.items() if now - made[1] < SHARED * EVERY}
-            if learner not in self._events:
+            if asked not in self._events:
                 version = feed.version
-                event = b"data: " + encoded(self.state(learner)) + b"\n\n"
-                self._events[learner] = version, now, event
-            version, _, event = self._events[learner]
+                event = b"data: " + encoded(self.state(*asked)) + b"\n\n"
+                self._events[asked] = version, now, event
+            version, _, event = self._events[asked]
             return version, event
 
     def _pages(self) -> dict[str, Route]:
         return {
             **dict.fromkeys(FILES, page_file),
-            "/state": lambda request: document(self.state(request.query.get("learner"))),
-            "/events": lambda request: refusal(HTTPStatus.METHOD_NOT_ALLOWED, "expected GET; use that"),
+            "/state": self._state,
+            "/events": self._refuse_events,
             "/predictions": self._predictions,
             "/predict": self._ask,
         }
@@ -527,10 +530,27 @@ class Server:
         most = min(int(text), MOST_RECORDS)
         return document({"predictions": self.feed.records(request.query.get("learner"), most)})
 
-    def state(self, learner: str | None) -> dict[str, Any]:
-        """What the page shows, with details of one learner."""
+    def _state(self, request: Request) -> Answer:
+        return self._refuse_range(request) or document(self.state(*_asked(request)))
+
+    def _refuse_events(self, request: Request) -> Answer:
+        """Why there is no stream."""
+        wrong = "expected GET; use that"
+        return self._refuse_range(request) or refusal(HTTPStatus.METHOD_NOT_ALLOWED, wrong)
+
+    def _refuse_range(self, request: Request) -> Answer | None:
+        """The refusal of a range that there is not."""
         assert self.feed is not None
-        found = self.feed.document(learner)
+        name, known = request.query.get("range"), self.feed.ranges
+        if name is None or name in known:
+            return None
+        wanted = f"one of {', '.join(known)}; choose one" if known else "none, of rounds; leave it out"
+        return refusal(HTTPStatus.BAD_REQUEST, f"range is {name[:20]!r}; expected {wanted}")
+
+    def state(self, learner: str | None, range: str | None = None) -> dict[str, Any]:
+        """What the page shows, with details of one learner in a range of time."""
+        assert self.feed is not None
+        found = self.feed.document(learner, range)
         return {**found, "asks": self.predict is not None, "pages": self._server.streams}
 
     def _ask(self, request: Request) -> Answer:
@@ -550,6 +570,10 @@ class Server:
         except TimeoutError:
             wrong = "the learner is busy; expected an answer within seconds; try again"
             return refusal(HTTPStatus.SERVICE_UNAVAILABLE, wrong, **{"Retry-After": "1"})
+
+
+def _asked(request: Request) -> Asked:
+    return request.query.get("learner"), request.query.get("range")
 
 
 def _question(body: bytes) -> dict[str, Any]:

@@ -33,7 +33,7 @@ function reach(plot) {
   return [0, tops.length ? Math.min(1.15 * Math.max(...tops), 2.5 * Math.min(...tops)) || 1 : 1];
 }
 
-let state = null, source = null, wanted = null, spokenAt = 0, tried = null;
+let state = null, source = null, wanted = null, range = "", spokenAt = 0, tried = null;
 
 function count(value) { return value === undefined || value === null ? "–" : Number(value).toLocaleString("en"); }
 
@@ -54,7 +54,8 @@ const sum = (rows, key) => rows.reduce((total, row) => total + (Number(row[key])
 function connect() {
   clearTimeout(tried);
   if (source) source.close();
-  source = new EventSource(`events${wanted ? `?learner=${encodeURIComponent(wanted)}` : ""}`);
+  const asked = new URLSearchParams({ ...(wanted && { learner: wanted }), ...(range && { range }) });
+  source = new EventSource(`events?${asked}`);
   source.onmessage = (event) => {
     state = JSON.parse(event.data);
     if ($("pause").getAttribute("aria-pressed") !== "true") render();
@@ -67,6 +68,14 @@ function connect() {
 
 function choose(name) {
   wanted = name;
+  connect();
+}
+
+function chooseRange(event) {
+  const button = event.target.closest("button");
+  if (!button) return;
+  range = button.dataset.range;
+  for (const each of $("ranges").children) each.setAttribute("aria-pressed", String(each === button));
   connect();
 }
 
@@ -87,6 +96,7 @@ function render() {
   const paused = $("pause").getAttribute("aria-pressed") === "true";
   pill(state.state === "ended" ? "ended" : paused ? "wait" : "live", `${state.state === "ended" ? "ended" : paused ? "paused" : "live"} · ${progress}`);
   options(rows, detail);
+  $("ranges").hidden = !state.ranges.length;
   tiles(rows, own);
   drawSamples(detail);
   drawAhead(detail);
@@ -166,9 +176,12 @@ function drawSamples(detail) {
   const marks = guess.map((each, i) => (alarm[i] ? (truth[i] ?? each) : null));
   samples.set([isTime ? times : index, truth, guess, low, high, marks],
     { unit: state.unit, isTime, xName: isTime ? "time (UTC)" : "reading" });
-  $("n-samples").textContent = detail && detail.samples ? `${detail.name}, the last ${count(index.length)} predictions${target}, each made before its label was known`
-    : "readings are not published here";
+  const which = state.range ? `${count(index.length)} of the predictions${target} made ${SPANS[state.range]}, each` : `the last ${count(index.length)} predictions${target}, each made`;
+  $("n-samples").textContent = detail && detail.samples ? `${detail.name}, ${which} before its label was known` : "readings are not published here";
 }
+
+/* By arrival; evenly chosen, where there are more than are shown. */
+const SPANS = { hour: "in the last hour", day: "in the last day", week: "in the last week", all: "since it began" };
 
 /* The last readings, and from them the curve beyond now; of each lead, how large errors were. */
 function drawAhead(detail) {
@@ -198,7 +211,8 @@ function awaited(detail) {
 function drawErrors(detail, own) {
   const columns = detail && detail.errors && detail.errors.length ? detail.errors : [[], [], [], [], []];
   errors.set(columns, { unit: state.unit, none: awaited(detail) });
-  $("n-errors").textContent = own && columns[0].length ? `${own.name}, RMSE over 200 samples; lower is better` : "";
+  const span = state.range ? `, ${SPANS[state.range]}` : "";
+  $("n-errors").textContent = own && columns[0].length ? `${own.name}${span}, RMSE over 200 samples; lower is better` : "";
 }
 
 /* What predicts, in a few words. */
@@ -347,6 +361,7 @@ $("pause").addEventListener("click", () => {
   if (state) render();
 });
 $("learner").addEventListener("change", (event) => choose(event.target.value));
+$("ranges").addEventListener("click", chooseRange);
 $("ask").addEventListener("submit", ask);
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", themed);
 try {

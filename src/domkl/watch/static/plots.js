@@ -93,13 +93,13 @@ class Plot {
     const value = (_, number) => shown(number, this.unit);
     const lines = order.map((k) => {
       const [label, name, more = {}] = this.series[k];
-      return { label, stroke: colour(name), width: 2, points: { show: false }, spanGaps: false, value, ...resolved(more) };
+      return { label, stroke: colour(name), width: 2, points: { show: false }, spanGaps: false, ...(this.isTime && { gaps: silences }), value, ...resolved(more) };
     });
     const bands = this.bands.filter(([a, b]) => used[a] && used[b]).map(([a, b]) => (
       { series: [order.indexOf(a) + 1, order.indexOf(b) + 1], fill: colour("band") }));
     const axis = { stroke: colour("soft"), grid: { stroke: colour("grid"), width: 1 }, ticks: { show: false }, font: "12px system-ui" };
     const options = {
-      ...this.size(), bands, tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"), scales: { x: { time: this.isTime }, ...this.scales },
+      ...this.size(), bands, padding: [null, this.isTime && this.place.clientWidth > 560 ? 36 : null, null, null], tzDate: (seconds) => uPlot.tzDate(new Date(1000 * seconds), "Etc/UTC"), scales: { x: { time: this.isTime }, ...this.scales },
       cursor: { points: { size: 7 }, y: false }, legend: { live: true },
       series: [{ label: this.xName, value: this.isTime ? "{YYYY}-{MM}-{DD} {HH}:{mm}:{ss}" : (_, x) => (x === null ? "–" : shown(x)) }, ...lines],
       axes: [{ ...axis, size: 34, ...(this.isTime ? { values: dates, space: 90 } : {}) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => String(Number(tick.toPrecision(6)))) }],
@@ -128,6 +128,19 @@ class Plot {
     this.details.querySelector(".rows").replaceChildren(
       table(`${this.caption}, the last ${rows.length}${unit}`, [this.xName, ...columns.map(([label]) => label)], rows, "cards"));
   }
+}
+
+/* Where nothing came for six times as long as usual, lines end and begin again. */
+function silences(plot, series, first, last, gaps) {
+  const x = plot.data[0], steps = x.slice(1).map((each, i) => each - x[i]);
+  const usual = [...steps].sort((a, b) => a - b)[steps.length >> 1];
+  const found = steps.flatMap((step, i) => (step > 6 * usual && i >= first && i < last ? [[x[i], x[i + 1]]] : []));
+  const all = [...gaps, ...found.map((ends) => ends.map((each) => Math.round(plot.valToPos(each, "x", true))))].sort((a, b) => a[0] - b[0]);
+  return all.reduce((kept, [start, end]) => { // they may lie over one another
+    const before = kept[kept.length - 1];
+    if (before && start <= before[1]) before[1] = Math.max(before[1], end); else kept.push([start, end]);
+    return kept;
+  }, []);
 }
 
 /* Settings of a series may name colours. */
