@@ -99,7 +99,7 @@ class Memory(Concept):
     def weights(self, row: int, n: int) -> Array:
         """How much each of the last n samples of a row counts. (n,)"""
         kept = self._W[row, self._kept]
-        return np.asarray(kept[len(kept) - n :])
+        return np.asarray(kept[max(len(kept) - n, 0) :])
 
     def samples(self, row: int) -> Array:
         """Those of a row that were learnt, as they came. (n, d)"""
