@@ -222,7 +222,7 @@ static void believe(domkl_auto *device, uint8_t used[]) {
         able[i] = e->has_come && is_scaled(device) && e->number == device->scale.number;
         theta[i] = e->theta, heard |= e->has_come, unlike |= e->has_come && !able[i];
     }
-    trust_judge(&device->trust, NEIGHBOURS, theta, able, used);
+    trust_judge(&device->trust, NEIGHBOURS, theta, able, echo_repeats(&device->echo), used);
     scale_compare(&device->scale, heard, unlike);
 }
 

@@ -74,6 +74,14 @@ static double trimmed_variance(const double *sorted, int n) {
     return total / n;
 }
 
+static group with_values(const group *g, int c) {
+    group found = {0};
+    for (int k = 0; k < g->n; ++k)
+        if (summary_has(g->of[k], c)) found.of[found.n++] = g->of[k];
+    return found;
+}
+
+/* A column that somebody has values in. */
 static void pool_column(const group *g, int c, table to) {
     const int few = g->n / SCALE_TRIM, left = g->n - 2 * few;
     double values[DEVICES], variance = 0;
@@ -93,15 +101,16 @@ static void pool_column(const group *g, int c, table to) {
     }
 }
 
-/* Those without the ones that have less than half of the median number of samples. */
+/* Those without the ones that have fewer samples than most, unless news of more may be on its way. */
 static group without_young(const group *g) {
     double samples[DEVICES];
     group found = {0};
     for (int k = 0; k < g->n; ++k) samples[k] = g->of[k]->samples;
     sort_doubles(samples, g->n);
     const double typical = (samples[(g->n - 1) / 2] + samples[g->n / 2]) / 2;
+    const double least = typical - fmin(typical / 2, SCALE_SPREAD);
     for (int k = 0; k < g->n; ++k)
-        if (2 * g->of[k]->samples >= typical) found.of[found.n++] = g->of[k];
+        if (g->of[k]->samples >= least) found.of[found.n++] = g->of[k];
     return found;
 }
 
@@ -110,7 +119,11 @@ static double pool(const group *of, table to) {
     const group g = without_young(of);
     uint8_t digest[32];
     double number = 0;
-    for (int c = 0; c < COLUMNS; ++c) pool_column(&g, c, to);
+    memset(to, 0, sizeof(table));
+    for (int c = 0; c < COLUMNS; ++c) {
+        const group in = with_values(&g, c);
+        if (in.n) pool_column(&in, c, to);
+    }
     sha256(to, sizeof(table), digest);
     for (int k = 0; k < 6; ++k) number = number * 256 + digest[k];
     return number + 1;
@@ -136,17 +149,17 @@ static group known_to(const scale *s, int count) {
 }
 
 static int suits_table(table joint, const summary *own) {
-    middle theirs, mine;
+    middle theirs;
     const int rows[4] = {0, QUANTILES / 4, QUANTILES - 1 - QUANTILES / 4, QUANTILES - 1};
     for (int k = 0; k < 4; ++k) memcpy(theirs[k], joint[POOLED_QUANTILES + rows[k]], sizeof theirs[k]);
-    summary_middle(own, mine);
-    return middle_suits(theirs, mine);
+    return middle_suits(theirs, own);
 }
 
 /* The scale of the devices known, or of those that suit the own samples. */
 static double joint(const scale *s, const memory *m, table to) {
     summary own;
     summary_of(m, memory_most(m, m->useful), &own);
+    own.samples = (uint32_t)m->useful;
     const group known = known_to(s, m->useful);
     const double number = pool(&known, to);
     if (suits_table(to, &own)) return number;

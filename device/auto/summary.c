@@ -46,22 +46,26 @@ void summary_of(const memory *m, int n, summary *to) {
     to->name = NAME, to->samples = (uint32_t)n;
     for (int c = 0; c < COLUMNS; ++c) {
         const int known = sorted_column(m, n, c, values);
-        if (!known) values[0] = 0; /* a column that is missing altogether */
-        summarise(values, known ? known : 1, c, to);
+        if (known) summarise(values, known, c, to);
+        else to->low[c] = LARGEST, to->high[c] = -LARGEST;
     }
 }
+
+int summary_has(const summary *one, int column) { return one->low[column] <= one->high[column]; }
 
 int summary_fits(const summary *one) {
     if (one->name >= DEVICES || one->samples < 1 || one->samples > SCALE_LAST) return 0;
     for (int c = 0; c < COLUMNS; ++c) {
         if (!(fabs(one->low[c]) <= LARGEST && fabs(one->high[c]) <= LARGEST)) return 0;
-        if (one->low[c] > one->high[c]) return 0;
+        const int is_empty = one->low[c] == LARGEST && one->high[c] == -LARGEST;
+        if (!summary_has(one, c) && !is_empty) return 0;
     }
     return 1;
 }
 
 double summary_at(const summary *one, int row, int column) {
     const double low = one->low[column], span = one->high[column] - low;
+    if (!summary_has(one, column)) return NAN;
     if (row == ROW_LOW) return low;
     if (row == ROW_HIGH) return one->high[column];
     const double part = one->shape[row < ROW_LOW ? row : row - 1][column] / UNIT;
@@ -75,20 +79,23 @@ void summary_middle(const summary *one, middle to) {
         for (int c = 0; c < COLUMNS; ++c) to[k][c] = summary_at(one, ROW_LOW + rows[k], c);
 }
 
-static int suits_in(middle joint, middle mine, int c) {
+static int suits_in(middle joint, middle mine, double least, int c) {
     const double wide = joint[2][c] - joint[1][c], own = mine[2][c] - mine[1][c];
     const int meets = mine[1][c] <= joint[3][c] && mine[2][c] >= joint[0][c];
-    return (meets && own >= SCALE_FITS * wide && wide >= SCALE_FITS * own) || own <= 0;
+    return (meets && own >= least * wide && wide >= SCALE_FITS * own) || !(own > 0) || isnan(wide);
 }
 
-int middle_suits(middle joint, middle mine) {
+int middle_suits(middle joint, const summary *own) {
+    const double least = pow(SCALE_FITS, 1 + SCALE_FEW / (double)own->samples);
+    middle mine;
     int good = 0;
-    for (int c = 0; c < INPUTS; ++c) good += suits_in(joint, mine, c);
-    return suits_in(joint, mine, INPUTS) && 2 * good >= INPUTS;
+    summary_middle(own, mine);
+    for (int c = 0; c < INPUTS; ++c) good += suits_in(joint, mine, least, c);
+    return suits_in(joint, mine, least, INPUTS) && 2 * good >= INPUTS;
 }
 
 int summary_suits(const summary *one, const summary *own) {
-    middle theirs, mine;
-    summary_middle(one, theirs), summary_middle(own, mine);
-    return middle_suits(theirs, mine);
+    middle theirs;
+    summary_middle(one, theirs);
+    return middle_suits(theirs, own);
 }

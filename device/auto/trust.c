@@ -38,7 +38,8 @@ static int ranked(int n, const double means[], const uint8_t able[], int rank) {
     return 0;
 }
 
-void trust_judge(const trust *t, int n, const float *const theta[], const uint8_t able[], uint8_t used[]) {
+void trust_judge(const trust *t, int n, const float *const theta[], const uint8_t able[], double repeats,
+                 uint8_t used[]) {
     double missed[MOST_NEIGHBOURS][TRUST_WINDOW], means[MOST_NEIGHBOURS];
     const int count = seen(t);
     int others = 0;
@@ -54,7 +55,7 @@ void trust_judge(const trust *t, int n, const float *const theta[], const uint8_
     const int best = ranked(n, means, able, (others - 1) / 4);
     const double *standard = means[best] < mean(t->alone, count) ? missed[best] : t->alone;
     const double middle = mean(standard, count), variance = mean_square(standard, count, middle);
-    const double clear = TRUST_CLEAR * TRUST_MOST * sqrt(variance / (count ? count : 1));
+    const double clear = TRUST_CLEAR * repeats * TRUST_MOST * sqrt(variance / (count ? count : 1));
     for (int i = 0; i < n; ++i) {
         const double excess = means[i] - TRUST_MOST * middle;
         const int refused = excess > clear + 1e-6 && count >= TRUST_FEW;

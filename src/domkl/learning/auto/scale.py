@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Hashable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -319,9 +320,9 @@ class Scale(Concept):
         few = len(tables) // self.trim
         middle = np.median(tables[:, 0], axis=0)
         tables = np.sort(tables, axis=0)[few : len(tables) - few]
-        variance = tables[:, 1].mean(0) + tables[:, 0].var(0)
+        variance = average(tables[:, 1]) + average((tables[:, 0] - average(tables[:, 0])) ** 2)
         low, high = tables[:, 2].min(0), tables[:, -1].max(0)
-        return np.vstack([middle, np.sqrt(variance), low, high, tables[:, 2:].mean(0)])
+        return np.vstack([middle, np.sqrt(variance), low, high, average(tables[:, 2:])])
 
     def _suits(self, joint: Array, own: Summary) -> bool:
         """Whether the middle half of own values meets others' range, by the table of these (2 + Q, c), and
@@ -416,6 +417,14 @@ class Scale(Concept):
         self.known = [{name: Summary.check(one, columns, self.last) for name, *one in row} for row in known]
         self.own = [row.get(name) for row, name in zip(self.known, self.names, strict=True)]
         self.repeat()
+
+
+def average(values: Array) -> Array:
+    """Mean over the first axis, added one after another.
+
+    Numbers of scales rest on the last bit, and the order of NumPy's sums on how an array lies in memory.
+    """
+    return np.asarray(reduce(np.add, values) / len(values))
 
 
 def is_power(counts: npt.NDArray[np.int_]) -> npt.NDArray[np.bool_]:
