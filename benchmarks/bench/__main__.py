@@ -98,14 +98,14 @@ def print_more(document: dict[str, Any]) -> None:
     ]
     heads = ("network", *workloads.AGAINST, "bound by", "rounds\nµs", "in all\ns", "peak\nMB")
     workloads.table("W3: large networks", heads, rows, spare=(4, 5, 6, 7))
-    for key, what in (("network", "ring of 5, 17 kernels"), ("device", "one device, two models of 850")):
-        known = document["w4"][key]["rows"]
-        rows = [
-            [*workloads.against(row), row.get("bound_by", NONE), digits(row.get("read_GB_per_s"))]
-            for row in known
-        ]
-        heads = ("engine", *workloads.AGAINST, "bound by", "read\nGB/s")
-        workloads.table(f"W4: the second-order step, {what}", heads, rows, known, spare=(4, 5))
+    known = document["w4"]["network"]["rows"]
+    rows = [
+        [*workloads.against(row), row.get("bound_by", NONE), digits(row.get("read_GB_per_s"))]
+        for row in known
+    ]
+    heads = ("engine", *workloads.AGAINST, "bound by", "read\nGB/s")
+    title = "W4: the second-order step, ring of 5, 17 kernels"
+    workloads.table(title, heads, rows, known, spare=(4, 5))
     rows = [
         [
             row["what"],

@@ -76,10 +76,9 @@ def _w3(part: dict[str, Any] | None) -> Iterator[Target]:
 def _w4(part: dict[str, Any] | None) -> Iterator[Target]:
     if part is None:
         return
-    for key in ("network", "device"):
-        fraction = _by_name(part[key], "fraction")
-        for count in ("one thread", "two threads"):
-            got = fraction.get(f"native, float64, {count}")
-            yield from _least(f"W4, {key}, fraction of the limit, {count}", 0.5, got)
-            got = fraction.get(f"native, float32, {count}")
-            yield from _least(f"W4, {key}, fraction of the limit, {count}, float32", 0.5, got)
+    fraction = _by_name(part["network"], "fraction")
+    for count in ("one thread", "two threads"):
+        got = fraction.get(f"native, float64, {count}")
+        yield from _least(f"W4, fraction of the limit, {count}", 0.5, got)
+        got = fraction.get(f"native, float32, {count}")
+        yield from _least(f"W4, fraction of the limit, {count}, float32", 0.5, got)

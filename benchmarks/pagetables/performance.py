@@ -83,13 +83,12 @@ def w4() -> str:
     bench = read("bench")
     rows = (
         [
-            f"{key}: {row['name']}",
+            row["name"],
             *beside(row),
             row.get("bound_by", ""),
             figure(row["read_GB_per_s"]) if "read_GB_per_s" in row else "",
         ]
-        for key in ("network", "device")
-        for row in bench["w4"][key]["rows"]
+        for row in bench["w4"]["network"]["rows"]
     )
     return table("W4 | µs | limit, µs | fraction of the limit | bound by | reading, GB/s", rows)
 
