@@ -24,9 +24,10 @@ LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 def gather() -> None:
-    """Copies of all pages, the reference and the pictures."""
+    """Copies of all pages, their script, the reference and the pictures."""
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.copytree(ROOT / "docs" / "images", PAGES / "docs" / "images")
+    shutil.copy(ROOT / "docs" / "site.js", PAGES / "docs")
     pages = {ROOT / name: PAGES / name for name in MORE}
     pages |= {page: PAGES / page.relative_to(ROOT) for page in (ROOT / "docs").rglob("*.md")}
     pages[ROOT / "README.md"] = PAGES / "index.md"
